@@ -1,0 +1,30 @@
+"""Who a request belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRunConfig:
+    """The identity of a request.
+
+    Every id is stripped, and a blank one counts as not given. ``request_id`` is made when it is absent and is no
+    idempotency key. ``cache_key`` names the provider's prompt cache and defaults to the session.
+    """
+
+    session_id: str | None = None
+    request_id: str | None = None
+    parent_session_id: str | None = None
+    cache_key: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("session_id", "request_id", "parent_session_id", "cache_key"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not isinstance(value, str):
+                raise ValueError(f"{name} must be a string or None, not {type(value).__name__}")
+            object.__setattr__(self, name, value.strip() or None)
+        if self.parent_session_id is not None and self.parent_session_id == self.session_id:
+            raise ValueError("parent_session_id must differ from session_id")

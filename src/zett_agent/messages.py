@@ -1,0 +1,208 @@
+"""The messages of a conversation.
+
+Messages are mutable while an extension may shape them and are treated as final once appended: histories share them, they are
+never copied again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+
+from typing_extensions import TypeAliasType
+
+from zett_agent.exceptions import AgentStopError
+from zett_agent.json_types import JsonValue
+from zett_agent.stop import StopInfo
+
+
+class MessageRole(StrEnum):
+    """Who a message is from; ``agent`` is a machine message that providers receive as user input."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    AGENT = "agent"
+
+
+class ImageDetail(StrEnum):
+    """How closely a model should look at an image."""
+
+    AUTO = "auto"
+    LOW = "low"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class TextContent:
+    """A text part."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ImageUrlSource:
+    """An image by ``https://``, ``http://`` or ``data:image/`` URL."""
+
+    url: str
+
+    def __post_init__(self) -> None:
+        if not self.url.strip().startswith(("https://", "http://", "data:image/")):
+            raise ValueError("url must start with https://, http:// or data:image/")
+
+
+@dataclass(frozen=True)
+class ImageBytesSource:
+    """An image by its bytes; ``media_type`` is such as ``image/png``."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+
+    def __post_init__(self) -> None:
+        if not self.data:
+            raise ValueError("data must not be empty")
+        if not self.media_type.strip().lower().startswith("image/"):
+            raise ValueError(f"media_type must start with image/, not {self.media_type!r}")
+
+
+ImageSource = TypeAliasType("ImageSource", ImageUrlSource | ImageBytesSource)
+
+
+@dataclass(frozen=True)
+class ImageContent:
+    """An image part; ``alt_text`` says what it shows."""
+
+    source: ImageSource
+    detail: ImageDetail = ImageDetail.AUTO
+    alt_text: str | None = None
+
+
+UserContentPart = TypeAliasType("UserContentPart", TextContent | ImageContent)
+UserContent = TypeAliasType("UserContent", str | list[UserContentPart])
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """One call of the model; when ``error`` is set it is never executed and the text becomes its failed result."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Message:
+    """Base of all messages.
+
+    ``attributes`` never reach a provider. ``persist`` says whether stores keep the message, ``include_in_messages``
+    whether later requests of the session see it again.
+    """
+
+    role: ClassVar[MessageRole]
+
+    attributes: dict[str, Any] = field(default_factory=dict)
+    persist: bool = True
+    include_in_messages: bool = True
+
+
+@dataclass(slots=True, kw_only=True)
+class SystemMessage(Message):
+    """Instructions; rebuilt for each request, so not replayed by default."""
+
+    role: ClassVar[MessageRole] = MessageRole.SYSTEM
+
+    content: str
+    include_in_messages: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class UserMessage(Message):
+    """What a person says: text, or a list of text and image parts."""
+
+    role: ClassVar[MessageRole] = MessageRole.USER
+
+    content: UserContent
+
+    @property
+    def parts(self) -> list[UserContentPart]:
+        """The content as parts."""
+        return content_parts(self.content)
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined with newlines."""
+        return content_text(self.content)
+
+
+@dataclass(slots=True, kw_only=True)
+class AssistantMessage(Message):
+    """What the model says; ``replay_blocks`` is opaque data for the same provider and model only."""
+
+    role: ClassVar[MessageRole] = MessageRole.ASSISTANT
+
+    content: str = ""
+    reasoning: str | None = None
+    tool_calls: Sequence[ToolCall] = ()
+    provider: str | None = None
+    model: str | None = None
+    replay_blocks: Sequence[JsonValue] = field(default=(), repr=False)
+    stop: StopInfo | None = None
+
+    def raise_for_stop(self) -> Self:
+        """Return the message, or raise AgentStopError when the model ended abnormally."""
+        if self.stop is not None and not self.stop.ok:
+            raise AgentStopError(self.stop, self)
+        return self
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolMessage(Message):
+    """The result of one call."""
+
+    role: ClassVar[MessageRole] = MessageRole.TOOL
+
+    tool_call_id: str
+    name: str
+    content: UserContent
+    success: bool = True
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined with newlines."""
+        return content_text(self.content)
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentMessage(Message):
+    """A machine's message to the model (a notice, a nudge); providers receive it as user input."""
+
+    role: ClassVar[MessageRole] = MessageRole.AGENT
+
+    content: str
+
+
+AnyMessage = TypeAliasType(
+    "AnyMessage", SystemMessage | UserMessage | AssistantMessage | ToolMessage | AgentMessage
+)
+
+
+def content_parts(content: UserContent) -> list[UserContentPart]:
+    """Content as a new list of parts."""
+    return [TextContent(content)] if isinstance(content, str) else list(content)
+
+
+def content_text(content: UserContent) -> str:
+    """The text of content, parts joined with newlines."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text for part in content if isinstance(part, TextContent))
+
+
+def copy_user_message(message: UserMessage) -> UserMessage:
+    """A copy that shares nothing mutable with ``message``; content parts are immutable and shared."""
+    content = message.content if isinstance(message.content, str) else list(message.content)
+    return replace(message, content=content, attributes=dict(message.attributes))
