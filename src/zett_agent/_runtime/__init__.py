@@ -1,1 +1,1 @@
-
+"""The parts and the engine of a request; not for applications."""

@@ -1,0 +1,112 @@
+"""The closing of a request: one outcome, committed once; what goes wrong afterwards is noted, never raised."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+from time import monotonic_ns
+
+from zett_agent._runtime.hooks import each
+from zett_agent._runtime.run import LOG, Run
+from zett_agent._runtime.transcript import failed_result
+from zett_agent.events import AgentEventType, AgentPhase, ExtensionEvent
+from zett_agent.extensions.events import InputReturnedEvent, PhaseTransitionEvent, RunCancelledEvent
+from zett_agent.messages import AnyMessage, AssistantMessage
+
+STOPPED_BEFORE = "Not run: the request was stopped first."
+STOPPED_WITHIN = "Stopped while it ran: what it had done by then, or still does, is not known."
+
+
+async def complete(run: Run, answer: AssistantMessage) -> None:
+    """Let extensions have their last word, then commit; until then an error of theirs fails the request."""
+    await each(run.hooks.after_run, run.context, answer)
+    await each(run.hooks.on_success, run.context, answer)
+    await finish_pass(run)
+    await run.tell(AgentEventType.RUN_COMPLETED, message=answer)
+    await run.channel.drained()
+
+
+async def finish_pass(run: Run) -> None:
+    """Commit the outcome completed."""
+    await _return_input(run, None)
+    if run.journal is not None:
+        await run.journal.closed(AgentPhase.COMPLETED.value)
+    await _commit(run, AgentPhase.COMPLETED, None)
+
+
+async def fail(run: Run, error: BaseException) -> None:
+    """Close what is open, commit the outcome failed, tell the extensions and the consumer."""
+    await _close_history(run, error)
+    await _return_input(run, error)
+    await _commit(run, AgentPhase.FAILED, error)
+    for extension in run.hooks.on_error:
+        await _safely("on_error", extension(run.context, error), error)
+    if run.journal is not None:
+        await _safely("the log", run.journal.closed(AgentPhase.FAILED.value, error), error)
+    await run.tell(AgentEventType.RUN_FAILED, error=error)
+    await run.channel.drained()
+
+
+async def cancel(run: Run) -> None:
+    """Close what is open and commit the outcome cancelled; a consumer that is still there is told."""
+    run.waitbook.abandon_all()
+    await _close_history(run, None)
+    await _return_input(run, None)
+    await _commit(run, AgentPhase.CANCELLED, None)
+    if run.journal is not None:
+        await _safely("the log", run.journal.closed(AgentPhase.CANCELLED.value), None)
+    await run.tell(AgentEventType.RUN_CANCELLED)
+    await run.channel.drained()
+
+
+async def _close_history(run: Run, error: BaseException | None) -> None:
+    """Keep the text of a broken stream, and give every open call its result."""
+    if run.partial is not None:
+        await _append(run, run.partial, error)
+    for call in run.transcript.open_calls:
+        text = STOPPED_WITHIN if call.id in run.started else STOPPED_BEFORE
+        await _append(run, failed_result(call, text), error)
+
+
+async def _append(run: Run, message: AnyMessage, error: BaseException | None) -> None:
+    await _safely("the record of a message", run.append(message), error)
+
+
+async def _return_input(run: Run, error: BaseException | None) -> None:
+    """Hand back what was accepted and never taken."""
+    left = run.inbox.close()
+    if not left:
+        return
+    run.context.state.undelivered = left
+    if error is not None:
+        error.add_note(f"{len(left)} messages that arrived meanwhile were not delivered; see AgentState.undelivered")
+    await _publish(run, InputReturnedEvent(left), error)
+    payload = {"messages": [{"role": message.role.value, "content": message.content} for message in left]}
+    await run.tell(AgentEventType.CUSTOM, name="input_returned", payload=payload)
+
+
+async def _commit(run: Run, to: AgentPhase, error: BaseException | None) -> None:
+    before = run.phase.move(to)
+    now, ticks = datetime.now(UTC), monotonic_ns()
+    await _publish(run, PhaseTransitionEvent(before, to, now, ticks), error)
+    if to is AgentPhase.CANCELLED:
+        await _publish(run, RunCancelledEvent(before, now, ticks), error)
+
+
+async def _publish(run: Run, event: ExtensionEvent, error: BaseException | None) -> None:
+    """Deliver a notification to everyone, whatever one of them does."""
+    for name, listener in run.hooks.listeners(type(event)):
+        await _safely(f"on_event of {name}", listener(run.context, event), error)
+
+
+async def _safely(what: str, work: Awaitable[None], error: BaseException | None) -> None:
+    """Await ``work``; its failure becomes a note on the request's error and a warning in the log."""
+    try:
+        await work
+    except (Exception, asyncio.CancelledError) as failure:
+        # CancelledError too: the request is ending already, and what remains to be done must be done.
+        text = f"{what} failed while the request was closing: {type(failure).__name__}: {failure}"
+        LOG.warning(text, exc_info=failure)
+        if error is not None:
+            error.add_note(text)

@@ -1,0 +1,79 @@
+"""One request from start to outcome: the only place that owns a request's cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+
+from zett_agent._runtime.closing import cancel, complete, fail, finish_pass
+from zett_agent._runtime.hooks import each
+from zett_agent._runtime.loop import run_turns
+from zett_agent._runtime.opening import Compaction, Inspection, Start, inspect, load_context, take_input
+from zett_agent._runtime.run import LOG, Run, StopAfterTurn
+from zett_agent.exceptions import AgentProtocolError
+from zett_agent.storage.base import SessionStore
+
+
+async def execute(run: Run, start: Start, store: SessionStore | None) -> None:
+    """Run ``start`` to exactly one outcome; what the consumer must see, an error included, goes through the channel."""
+    error: BaseException | None = None
+    try:
+        error = await _outcome(run, start, store)
+    except asyncio.CancelledError:
+        if not run.phase.ended:
+            raise
+    finally:
+        await _release(run)
+        run.channel.finish(error)
+
+
+async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseException | None:
+    try:
+        if run.cancel_requested:  # before the first step: an asyncio task that is cancelled then would never begin
+            raise asyncio.CancelledError
+        await _work(run, start, store)
+        return None
+    except StopAfterTurn:
+        await cancel(run)
+        return None
+    except asyncio.CancelledError as cancelled:
+        if run.phase.ended:
+            return None
+        if run.cancel_requested or _cancelled_from_outside():
+            await cancel(run)
+            return None
+        # A hook or the model raised it of its own accord: that is a failure like any other.
+        error = AgentProtocolError("CancelledError was raised in the request, though nobody cancelled it")
+        error.__cause__ = cancelled
+        await fail(run, error)
+        return error
+    except Exception as error:
+        await fail(run, error)
+        return error
+
+
+async def _work(run: Run, start: Start, store: SessionStore | None) -> None:
+    await load_context(run, start, store)
+    if isinstance(start, Inspection):
+        inspect(run, start)
+        await finish_pass(run)
+        return
+    await take_input(run, start)
+    if isinstance(start, Compaction):
+        await each(run.hooks.on_compact, run.context)
+        await finish_pass(run)
+        return
+    await complete(run, await run_turns(run))
+
+
+def _cancelled_from_outside() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _release(run: Run) -> None:
+    await run.supervisor.stop()
+    if run.journal is not None:
+        try:
+            await run.journal.release()
+        except Exception as failure:
+            LOG.warning("the session's lease was not given back: %s", failure, exc_info=failure)

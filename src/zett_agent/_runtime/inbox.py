@@ -1,0 +1,95 @@
+"""Input that arrives while a request runs."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+
+from zett_agent.exceptions import InputRefusedError
+from zett_agent.extensions.events import InternalMessageEvent
+from zett_agent.messages import AgentMessage, TextContent, UserMessage
+
+#: Messages that one queue of a request holds before it refuses more.
+CAPACITY = 256
+
+
+class Inbox:
+    """Two FIFO queues of one request: steering (urgent, from the user) and internal (from machines).
+
+    Bounded; safe from any thread. ``take_next`` closes the inbox when it finds nothing, in one step, so that a message is
+    either taken by the request or refused, never swallowed.
+    """
+
+    __slots__ = ("_closed", "_internal", "_internal_allowed", "_lock", "_steering")
+
+    def __init__(self, *, internal_allowed: bool = True) -> None:
+        self._lock = threading.Lock()
+        self._steering: deque[UserMessage] = deque()
+        self._internal: deque[InternalMessageEvent] = deque()
+        self._internal_allowed = internal_allowed
+        self._closed = True
+
+    def open(self) -> None:
+        """Begin to take messages."""
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """True when nothing is taken."""
+        return self._closed
+
+    @property
+    def takes_internal(self) -> bool:
+        """False when internal messages are disabled."""
+        return self._internal_allowed
+
+    @property
+    def has_steering(self) -> bool:
+        """True when a steering message waits."""
+        return bool(self._steering)
+
+    def put_steering(self, message: UserMessage) -> None:
+        """Queue a steering message; InputRefusedError when it is blank, or the inbox is closed or full."""
+        if not message.text.strip() and all(isinstance(part, TextContent) for part in message.parts):
+            raise InputRefusedError("a steering message must have text or an image")
+        with self._lock:
+            self._check("steering message", len(self._steering))
+            self._steering.append(message)
+
+    def put_internal(self, event: InternalMessageEvent) -> None:
+        """Queue an internal message; InputRefusedError when the inbox is closed or full, or takes none."""
+        if not self._internal_allowed:
+            raise InputRefusedError("internal messages are disabled: max_internal_messages is 0")
+        with self._lock:
+            self._check("internal message", len(self._internal))
+            self._internal.append(event)
+
+    def take_steering(self) -> UserMessage | None:
+        """The oldest steering message, if there is one."""
+        with self._lock:
+            return self._steering.popleft() if self._steering else None
+
+    def take_next(self) -> UserMessage | InternalMessageEvent | None:
+        """Steering first, else one internal message, else close the inbox and return None."""
+        with self._lock:
+            if self._steering:
+                return self._steering.popleft()
+            if self._internal:
+                return self._internal.popleft()
+            self._closed = True
+            return None
+
+    def close(self) -> tuple[UserMessage | AgentMessage, ...]:
+        """Refuse everything from now on and return what was never taken."""
+        with self._lock:
+            self._closed = True
+            left = (*self._steering, *(event.message for event in self._internal))
+            self._steering.clear()
+            self._internal.clear()
+            return left
+
+    def _check(self, kind: str, waiting: int) -> None:
+        if self._closed:
+            raise InputRefusedError(f"no request of this session can take a {kind} now")
+        if waiting >= CAPACITY:
+            raise InputRefusedError(f"{waiting} messages wait already; the request takes no further {kind}")

@@ -1,0 +1,72 @@
+"""The loop: turn after turn until nothing is left to answer."""
+
+from __future__ import annotations
+
+from zett_agent._runtime.hooks import each
+from zett_agent._runtime.model_step import model_step
+from zett_agent._runtime.run import Run, StopAfterTurn
+from zett_agent._runtime.tool_step import accept_steering, tool_step
+from zett_agent.events import AgentEventType
+from zett_agent.exceptions import AgentIterationLimitError
+from zett_agent.extensions.events import InternalMessageEvent
+from zett_agent.messages import AgentMessage, AssistantMessage, UserMessage
+
+
+async def run_turns(run: Run) -> AssistantMessage:
+    """Answer the input, and every input that arrives meanwhile; return the last answer.
+
+    A turn is a model step and, when it asks for tools, a tool step. A paused answer is continued within its turn.
+    """
+    hooks, context = run.hooks, run.context
+    await each(hooks.before_run, context)
+    continued = False
+    while True:
+        if not continued:
+            await each(hooks.before_turn, context)
+        message = await model_step(run)
+        continued = run.pauses > 0
+        if continued:
+            continue
+        if message.tool_calls:
+            await tool_step(run, message)
+            await each(hooks.after_turn, context, message)
+            if run.stop_after_turn:
+                raise StopAfterTurn
+            continue
+        await _answered(run, message)
+        await each(hooks.after_turn, context, message)
+        if run.stop_after_turn or not await _next_input(run):
+            return message
+
+
+async def _answered(run: Run, message: AssistantMessage) -> None:
+    """Tell that the steering or internal input has its answer."""
+    active, run.active_input = run.active_input, None
+    if isinstance(active, UserMessage):
+        await run.tell(AgentEventType.STEERING_COMPLETED, steering_message=active, message=message)
+    elif isinstance(active, AgentMessage):
+        await run.tell(AgentEventType.INTERNAL_MESSAGE_COMPLETED, internal_message=active, message=message)
+
+
+async def _next_input(run: Run) -> bool:
+    """Take steering first, else one internal message; False closes the inbox: the request is about to end."""
+    waiting = run.inbox.take_next()
+    if waiting is None:
+        return False
+    if isinstance(waiting, InternalMessageEvent):
+        await _accept_internal(run, waiting)
+    else:
+        await accept_steering(run, waiting)
+    return True
+
+
+async def _accept_internal(run: Run, event: InternalMessageEvent) -> None:
+    if event.counted:
+        if run.internal_taken >= run.limits.max_internal_messages:
+            raise AgentIterationLimitError(
+                f"the request reached max_internal_messages={run.limits.max_internal_messages}"
+            )
+        run.internal_taken += 1
+    run.active_input, run.iterations = event.message, 0
+    await run.tell(AgentEventType.INTERNAL_MESSAGE_STARTED, internal_message=event.message)
+    await run.append(event.message)

@@ -1,0 +1,148 @@
+"""The model step: one call of the model, from the request to the appended answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from zett_agent._runtime.hooks import each
+from zett_agent._runtime.output import Output
+from zett_agent._runtime.run import Run
+from zett_agent.events import AgentEventType, AgentPhase
+from zett_agent.exceptions import AgentProtocolError, ToolArgumentsError
+from zett_agent.ids import new_uuid7
+from zett_agent.messages import AssistantMessage, ToolCall
+from zett_agent.model import ModelEvent, ModelRequest, ModelResponse
+from zett_agent.stop import StopInfo, StopReason
+from zett_agent.tools.arguments import decode_tool_arguments
+
+_WITHHELD = frozenset({StopReason.REFUSAL, StopReason.INTERRUPTED})
+_UNNAMED = "unnamed_tool"
+
+
+async def model_step(run: Run) -> AssistantMessage:
+    """Call the model once and append its answer; the message says by ``stop`` whether something was wrong."""
+    run.count_model_call()
+    request = await _prepare(run)
+    await run.move(AgentPhase.GENERATING)
+    await run.tell(AgentEventType.MODEL_STARTED)
+    await run.channel.drained()
+    output = Output(run)
+    try:
+        response = _settle(run, await _stream(run, request, output))
+    except BaseException:
+        run.partial = output.partial()
+        raise
+    await run.move(AgentPhase.READY)
+    await run.append(response.message, output.timing(), response.usage)
+    await each(run.hooks.after_model, run.context, response)
+    await run.tell(AgentEventType.MODEL_COMPLETED, response=response)
+    message = response.message
+    if message.stop is not None and not _continues(run, message):
+        await run.tell(AgentEventType.MODEL_STOPPED, stop=message.stop, response=response, message=message)
+    return message
+
+
+def _continues(run: Run, message: AssistantMessage) -> bool:
+    """Whether a paused answer is taken up again in the same turn; steering that waits goes first."""
+    paused = message.stop is not None and message.stop.reason is StopReason.PAUSED and not message.tool_calls
+    if paused and run.pauses < run.limits.max_pause_continuations and not run.inbox.has_steering:
+        run.pauses += 1
+        return True
+    run.pauses = 0
+    return False
+
+
+async def _prepare(run: Run) -> ModelRequest:
+    for hook in run.hooks.before_model:
+        await hook(run.context, _request(run))
+    await run.context.flush_message_events()
+    return _request(run)
+
+
+def _request(run: Run) -> ModelRequest:
+    context, settings = run.context, run.settings
+    tools = tuple(context.tools.values())
+    if tools != run.offered:
+        run.offered, run.definitions = tools, tuple(tool.definition for tool in tools)
+    return ModelRequest(
+        run.transcript.view(),
+        run.definitions,
+        tuple(context.server_tools.values()),
+        settings.reasoning_effort,
+        None,
+        settings.parallel_tool_call,
+        settings.cache_key,
+    )
+
+
+async def _stream(run: Run, request: ModelRequest, output: Output) -> ModelResponse:
+    call: Callable[[ModelRequest], AsyncIterator[ModelEvent]] = run.context.model.stream
+    for hook in reversed(run.hooks.on_model_request):
+        call = _layer(run, hook, call)
+    stream = call(request)
+    try:
+        return await output.consume(stream)
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _layer(
+    run: Run, hook: Callable[..., Any], call_next: Callable[[ModelRequest], AsyncIterator[ModelEvent]]
+) -> Callable[[ModelRequest], AsyncIterator[ModelEvent]]:
+    def layer(request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        stream: AsyncIterator[ModelEvent] = hook(run.context, request, call_next)
+        return stream
+
+    return layer
+
+
+def _settle(run: Run, response: ModelResponse) -> ModelResponse:
+    """The response as the history keeps it: our own copy, calls with unique ids, calls of a refused answer withheld."""
+    message, stop = response.message, response.stop
+    if not isinstance(message, AssistantMessage) or stop is None:
+        raise AgentProtocolError("the model's response must hold an AssistantMessage")
+    calls: Sequence[ToolCall] = message.tool_calls
+    if calls and stop.reason in _WITHHELD:
+        stop = _withhold(stop, calls)
+        calls = ()
+    own = replace(
+        message,
+        attributes=dict(message.attributes),
+        tool_calls=_own_calls(run, calls),
+        stop=None if stop.ok else stop,
+    )
+    return ModelResponse(own, response.finish_reason, response.usage, stop)
+
+
+def _withhold(stop: StopInfo, calls: Sequence[ToolCall]) -> StopInfo:
+    return replace(stop, detail={**stop.detail, "withheld_tool_calls": [call.name for call in calls]})
+
+
+def _own_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    own: list[ToolCall] = []
+    taken: set[str] = set()
+    for call in calls:
+        call_id = call.id if isinstance(call.id, str) else ""
+        if not call_id.strip() or call_id in taken or run.transcript.knows_call(call_id):
+            call_id = f"call_{new_uuid7()}"
+        taken.add(call_id)
+        own.append(_own_call(call, call_id))
+    return tuple(own)
+
+
+def _own_call(call: ToolCall, call_id: str) -> ToolCall:
+    if not isinstance(call.name, str) or not call.name.strip():
+        return ToolCall(call_id, _UNNAMED, {}, "The call names no tool; name one of the tools that are offered.")
+    arguments: object = call.arguments
+    try:
+        if arguments is None or isinstance(arguments, str):
+            arguments = decode_tool_arguments(arguments)
+    except ToolArgumentsError as error:
+        return ToolCall(call_id, call.name, {}, str(error))
+    if not isinstance(arguments, dict):
+        return ToolCall(call_id, call.name, {}, "The arguments of the call must be a JSON object.")
+    return ToolCall(call_id, call.name, arguments, call.error)

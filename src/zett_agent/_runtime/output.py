@@ -1,0 +1,194 @@
+"""What a model puts out in one call: checked, bounded into segments, and shown as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from time import monotonic_ns
+from typing import NamedTuple
+
+from zett_agent._runtime.run import Run
+from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
+from zett_agent.exceptions import AgentProtocolError
+from zett_agent.extensions.events import (
+    ContentCompletedEvent,
+    ContentStartedEvent,
+    MessageTiming,
+    ModelOutputLifecycleEvent,
+    ReasoningCompletedEvent,
+    ReasoningStartedEvent,
+)
+from zett_agent.messages import AssistantMessage
+from zett_agent.model import ModelEvent, ModelEventType, ModelResponse, ServerToolResult
+from zett_agent.stop import StopInfo, StopReason
+
+_TEXT = ModelEventType.TEXT_DELTA
+_TEXT_OUT = AgentEventType.TEXT_DELTA
+_GENERATING = AgentPhase.GENERATING
+
+_BOUNDARIES: dict[AgentEventType, type[ModelOutputLifecycleEvent]] = {
+    AgentEventType.REASONING_STARTED: ReasoningStartedEvent,
+    AgentEventType.REASONING_COMPLETED: ReasoningCompletedEvent,
+    AgentEventType.CONTENT_STARTED: ContentStartedEvent,
+    AgentEventType.CONTENT_COMPLETED: ContentCompletedEvent,
+}
+
+
+class Mark(NamedTuple):
+    """A moment, for people and for durations."""
+
+    at: datetime
+    ns: int
+
+    @classmethod
+    def now(cls) -> Mark:
+        """This moment."""
+        return cls(datetime.now(UTC), monotonic_ns())
+
+
+class Output:
+    """Follows one model stream. Reasoning may open again and again, content opens once and ends with the response."""
+
+    __slots__ = (
+        "_content_open",
+        "_marks",
+        "_reasoning_open",
+        "_run",
+        "_server_calls",
+        "_started",
+        "_text",
+        "response",
+    )
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._text: list[str] = []
+        self._content_open = False
+        self._reasoning_open = False
+        self._server_calls: dict[str, str] = {}
+        self._marks: dict[AgentEventType, Mark] = {}
+        self._started = Mark.now()
+        self.response: ModelResponse | None = None
+
+    async def consume(self, stream: AsyncIterator[ModelEvent]) -> ModelResponse:
+        """Show every event of ``stream`` and return its response; AgentProtocolError when the stream breaks the rules."""
+        channel, session_id, text = self._run.channel, self._run.session_id, self._text
+        async for event in stream:
+            # The hot path: one more piece of an open text. Everything else is rare and goes the careful way.
+            if event.type is _TEXT and self._content_open and not self._reasoning_open:
+                text.append(event.delta)
+                if channel.send(AgentEvent(_TEXT_OUT, session_id, _GENERATING, event.delta)):
+                    await channel.drained()
+            else:
+                await self._observe(event)
+        if self.response is None:
+            raise AgentProtocolError("the model stream ended without a response")
+        return self.response
+
+    def timing(self) -> MessageTiming:
+        """When the message was made."""
+        end = Mark.now()
+        reasoning = self._span(AgentEventType.REASONING_STARTED, AgentEventType.REASONING_COMPLETED)
+        content = self._span(AgentEventType.CONTENT_STARTED, AgentEventType.CONTENT_COMPLETED)
+        return MessageTiming(self._started.at, end.at, end.ns - self._started.ns, *reasoning, *content)
+
+    def partial(self) -> AssistantMessage | None:
+        """The text so far as an interrupted message; None when there is none."""
+        text = "".join(self._text)
+        if not text.strip():
+            return None
+        stop = StopInfo(StopReason.INTERRUPTED, message="the answer was cut off")
+        return AssistantMessage(content=text, stop=stop)
+
+    def _span(
+        self, first: AgentEventType, last: AgentEventType
+    ) -> tuple[datetime, datetime, int] | tuple[None, None, None]:
+        start, end = self._marks.get(first), self._marks.get(last)
+        if start is None or end is None:
+            return None, None, None
+        return start.at, end.at, end.ns - start.ns
+
+    async def _observe(self, event: ModelEvent) -> None:
+        if self.response is not None:
+            raise AgentProtocolError(f"the model stream went on after its response, with {event.type.value}")
+        match event.type:
+            case ModelEventType.TEXT_DELTA:
+                self._text.append(event.delta)
+                if event.delta:
+                    await self._pass(opens_content=True)
+                await self._run.tell(AgentEventType.TEXT_DELTA, delta=event.delta)
+            case ModelEventType.REASONING_DELTA:
+                if event.delta and not self._reasoning_open:
+                    self._reasoning_open = True
+                    await self._bound(AgentEventType.REASONING_STARTED)
+                await self._run.tell(AgentEventType.REASONING_DELTA, delta=event.delta)
+            case ModelEventType.TOOL_CALL_DELTA:
+                await self._pass()
+                await self._run.tell(AgentEventType.TOOL_CALL_DELTA, tool_call_delta=event.tool_call_delta)
+            case ModelEventType.RESPONSE:
+                await self._respond(event)
+            case _:
+                await self._server_tool(event)
+
+    async def _respond(self, event: ModelEvent) -> None:
+        if event.response is None:
+            raise AgentProtocolError("the model's response event has no response")
+        if self._server_calls:
+            raise AgentProtocolError(f"the model responded while server tools run: {', '.join(self._server_calls)}")
+        await self._pass(closes_content=True)
+        self.response = event.response
+
+    async def _pass(self, *, opens_content: bool = False, closes_content: bool = False) -> None:
+        """Close reasoning, and open or close the content, as far as that is due."""
+        due = []
+        if self._reasoning_open:
+            self._reasoning_open = False
+            due.append(AgentEventType.REASONING_COMPLETED)
+        if opens_content and not self._content_open:
+            self._content_open = True
+            due.append(AgentEventType.CONTENT_STARTED)
+        if closes_content and self._content_open:
+            self._content_open = False
+            due.append(AgentEventType.CONTENT_COMPLETED)
+        await self._bound(*due)
+
+    async def _bound(self, *kinds: AgentEventType) -> None:
+        for kind in kinds:
+            mark = Mark.now()
+            if kind is AgentEventType.REASONING_STARTED:
+                self._marks.setdefault(kind, mark)
+            else:
+                self._marks[kind] = mark
+            if self._run.hooks.listeners(_BOUNDARIES[kind]):
+                await self._run.publish(_BOUNDARIES[kind](mark.at, mark.ns))
+        for kind in kinds:
+            await self._run.tell(kind)
+
+    async def _server_tool(self, event: ModelEvent) -> None:
+        call, delta, result = event.server_tool_call, event.server_tool_input_delta, event.server_tool_result
+        if call is not None:
+            if call.id in self._server_calls:
+                raise AgentProtocolError(f"server tool call {call.id!r} started twice")
+            self._server_calls[call.id] = call.name
+        elif delta is not None:
+            self._server_call(delta.call_id)
+        elif result is not None:
+            self._end_server_call(result)
+        else:
+            raise AgentProtocolError(f"the model event {event.type.value} carries nothing")
+        await self._run.tell(
+            AgentEventType(event.type.value),
+            server_tool_call=call,
+            server_tool_input_delta=delta,
+            server_tool_result=result,
+        )
+
+    def _server_call(self, call_id: str) -> str:
+        if call_id not in self._server_calls:
+            raise AgentProtocolError(f"server tool call {call_id!r} has not started")
+        return self._server_calls[call_id]
+
+    def _end_server_call(self, result: ServerToolResult) -> None:
+        if self._server_call(result.call_id) != result.name:
+            raise AgentProtocolError(f"server tool call {result.call_id!r} ended under another name: {result.name!r}")
+        del self._server_calls[result.call_id]

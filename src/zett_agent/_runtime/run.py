@@ -1,0 +1,179 @@
+"""One request: its parts, spelled out, and the few things that every step does with them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import monotonic_ns
+from typing import Any
+
+from zett_agent._runtime.channel import Channel
+from zett_agent._runtime.hooks import HookChain
+from zett_agent._runtime.inbox import Inbox
+from zett_agent._runtime.journal import Journal
+from zett_agent._runtime.phase import PhaseMachine
+from zett_agent._runtime.supervisor import Supervisor
+from zett_agent._runtime.transcript import Transcript
+from zett_agent._runtime.waitbook import Ticket, Waitbook
+from zett_agent.context import AgentRunContext
+from zett_agent.events import AgentEvent, AgentEventType, AgentPhase, ExtensionEvent
+from zett_agent.exceptions import AgentIterationLimitError, AgentProtocolError
+from zett_agent.extensions.events import MessageAppendedEvent, MessageTiming, PhaseTransitionEvent
+from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, UserMessage
+from zett_agent.model import ModelUsage, ReasoningEffort, ToolDefinition
+from zett_agent.tools.base import AgentTool
+
+LOG = logging.getLogger("zett_agent")
+
+_COMPACTION = {
+    AgentEventType.COMPACTION_STARTED: AgentPhase.COMPACTING,
+    AgentEventType.COMPACTION_TEXT_DELTA: None,
+    AgentEventType.COMPACTION_REASONING_DELTA: None,
+    AgentEventType.COMPACTION_COMPLETED: AgentPhase.READY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of a request; see ``Agent`` for what each counts."""
+
+    max_iterations: int
+    max_total_iterations: int
+    max_internal_messages: int
+    max_pause_continuations: int
+    max_parallel_calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """What each model call of a request is made with."""
+
+    reasoning_effort: ReasoningEffort
+    parallel_tool_call: bool
+    cache_key: str | None
+
+
+class StopAfterTurn(Exception):  # noqa: N818 - control flow of the engine, never an error of anybody
+    """``stop(mode="after_turn")`` took effect."""
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A request while it runs. Floor 4 is free functions over it; nothing of it outlives the request."""
+
+    session_id: str
+    limits: Limits
+    settings: ModelSettings
+    hooks: HookChain
+    transcript: Transcript
+    inbox: Inbox
+    waitbook: Waitbook
+    channel: Channel
+    phase: PhaseMachine
+    context: AgentRunContext = field(init=False)
+    journal: Journal | None = None
+    supervisor: Supervisor = field(default_factory=Supervisor)
+
+    #: Steering or internal input that the model is answering now.
+    active_input: UserMessage | AgentMessage | None = None
+    iterations: int = 0
+    total_iterations: int = 0
+    internal_taken: int = 0
+    pauses: int = 0
+    truncated_turns: int = 0
+    unknown_turns: int = 0
+    executing: int = 0
+    #: Calls whose handler was entered and whose result is not in the history yet.
+    started: set[str] = field(default_factory=set)
+    partial: AssistantMessage | None = None
+    cancel_requested: bool = False
+    stop_after_turn: bool = False
+    offered: tuple[AgentTool, ...] = ()
+    definitions: Sequence[ToolDefinition] = ()
+    producer: asyncio.Task[None] | None = None
+
+    def cancel(self) -> None:
+        """Stop the request now; the only place that cancels its producer, and it does so once."""
+        if not self.cancel_requested and self.producer is not None:
+            self.cancel_requested = True
+            if self.phase.current is not AgentPhase.CREATED:
+                self.producer.cancel()
+
+    def count_model_call(self) -> None:
+        """Take one model call off the bounds; AgentIterationLimitError when none is left."""
+        if self.iterations >= self.limits.max_iterations:
+            raise AgentIterationLimitError(
+                f"the request reached max_iterations={self.limits.max_iterations} model calls for one input"
+            )
+        if self.total_iterations >= self.limits.max_total_iterations:
+            raise AgentIterationLimitError(
+                f"the request reached max_total_iterations={self.limits.max_total_iterations} model calls"
+            )
+        self.iterations += 1
+        self.total_iterations += 1
+
+    async def move(self, to: AgentPhase) -> None:
+        """Pass to another phase and announce it."""
+        before = self.phase.move(to)
+        if self.hooks.listeners(PhaseTransitionEvent):
+            await self.publish(PhaseTransitionEvent(before, to, datetime.now(UTC), monotonic_ns()))
+
+    async def tell(self, kind: AgentEventType, **fields: Any) -> None:  # Any: the fields of AgentEvent
+        """Show an event to the consumer, stamped with the current phase."""
+        if self.channel.send(AgentEvent(kind, self.session_id, self.phase.current, **fields)):
+            await self.channel.drained()
+
+    async def publish(self, event: ExtensionEvent, target: str | None = None) -> None:
+        """Deliver a notification to every extension that wants it, or to the one named ``target``."""
+        if target is not None:
+            await self.hooks.named(target).on_event(self.context, event)
+            return
+        for _, listener in self.hooks.listeners(type(event)):
+            await listener(self.context, event)
+
+    async def emit(self, event: AgentEvent) -> None:
+        """Show an extension's event; compaction events move the phase."""
+        if event.type is not AgentEventType.CUSTOM:
+            await self._compaction_phase(event)
+        event.phase = self.phase.current
+        if self.channel.send(event):
+            await self.channel.drained()
+
+    async def append(
+        self, message: AnyMessage, timing: MessageTiming | None = None, usage: ModelUsage | None = None
+    ) -> None:
+        """Append a message to the history, log it and announce it."""
+        self.transcript.append(message)
+        await self.record_message(message, timing, usage)
+
+    async def record_message(
+        self, message: AnyMessage, timing: MessageTiming | None = None, usage: ModelUsage | None = None
+    ) -> None:
+        """Log and announce a message that stands in the history."""
+        listened = self.hooks.listeners(MessageAppendedEvent)
+        if self.journal is None and not listened:
+            return
+        timing = timing or MessageTiming.instant()
+        if self.journal is not None:
+            await self.journal.message(message, timing, usage)
+        if listened:
+            await self.publish(MessageAppendedEvent(message, timing, usage))
+
+    async def record_wait(self, ticket: Ticket) -> None:
+        """Log a wait that opened or ended."""
+        if self.journal is not None:
+            await self.journal.wait(ticket)
+
+    async def _compaction_phase(self, event: AgentEvent) -> None:
+        if event.type not in _COMPACTION:
+            raise AgentProtocolError(f"extensions may emit CUSTOM and COMPACTION events, not {event.type.value}")
+        if self.transcript.open_calls:
+            raise AgentProtocolError("compaction must wait until every call of the turn has its result")
+        to = _COMPACTION[event.type]
+        if to is not None:
+            await self.move(to)
+        elif self.phase.current is not AgentPhase.COMPACTING:
+            raise AgentProtocolError(f"{event.type.value} needs the phase compacting, not {self.phase.current.value}")

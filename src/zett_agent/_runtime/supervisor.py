@@ -1,0 +1,65 @@
+"""Who owns the asyncio tasks that the runtime starts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from contextvars import Context
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_LOG = logging.getLogger("zett_agent")
+
+#: Seconds that cancelled work has to end before it is named in the log and left alone.
+STOP_BOUND = 10.0
+
+
+class Supervisor:
+    """Starts asyncio tasks, keeps them referenced while they run, and ends them within a bound."""
+
+    __slots__ = ("_tasks",)
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(
+        self, coroutine: Coroutine[Any, Any, T], *, name: str, context: Context | None = None
+    ) -> asyncio.Task[T]:
+        """Run ``coroutine`` as an asyncio task of this supervisor."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def stop(self, bound: float = STOP_BOUND) -> None:
+        """Cancel everything that runs and wait for it, see ``stop_tasks``."""
+        await stop_tasks(tuple(self._tasks), bound)
+
+
+async def stop_tasks(tasks: Iterable[asyncio.Task[Any]], bound: float = STOP_BOUND) -> None:
+    """Cancel ``tasks`` and wait for them; those that have not ended after ``bound`` seconds are named in the log.
+
+    A cancel of the caller does not cut the wait short: it is raised once the tasks have ended or the bound has passed.
+    """
+    for task in tasks:
+        task.cancel()
+    await join(tasks, bound)
+
+
+async def join(tasks: Iterable[asyncio.Task[Any]], bound: float) -> None:
+    """Wait for ``tasks`` to end, within ``bound`` seconds, even when the caller is cancelled meanwhile."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + bound
+    cancelled: asyncio.CancelledError | None = None
+    pending = {task for task in tasks if not task.done()}
+    while pending and (left := deadline - loop.time()) > 0:
+        try:
+            _, pending = await asyncio.wait(pending, timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            pending = {task for task in pending if not task.done()}
+    for task in pending:
+        _LOG.error("%s did not stop within %s seconds after it was cancelled", task.get_name(), bound)
+    if cancelled is not None:
+        raise cancelled

@@ -1,0 +1,125 @@
+"""The tool step: every call of a response gets exactly one result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from zett_agent._runtime.call import Batch, run_call
+from zett_agent._runtime.run import Run
+from zett_agent._runtime.supervisor import STOP_BOUND, join, stop_tasks
+from zett_agent._runtime.transcript import failed_result
+from zett_agent.events import AgentEventType
+from zett_agent.exceptions import AgentIterationLimitError
+from zett_agent.messages import AgentMessage, AssistantMessage, ToolCall, UserMessage
+from zett_agent.stop import StopReason
+from zett_agent.tools.base import ToolExecutionMode
+
+#: Turns in a row that may be cut off within their calls, or name only unknown tools, before the request fails.
+MAX_TRUNCATED_TURNS = 3
+MAX_UNKNOWN_TURNS = 5
+
+_CUT = frozenset({StopReason.MAX_OUTPUT, StopReason.CONTEXT_FULL, StopReason.OTHER})
+
+SUPERSEDED = "Not run: a newer message of the user came first."
+CUT_OFF = "Not run: the response was cut off, so the call may be incomplete. Send it again, shorter if you can."
+
+
+async def tool_step(run: Run, message: AssistantMessage) -> None:
+    """Settle every call of ``message``: run it, skip it for a steering message, or refuse it when it was cut off."""
+    if await redirected(run, message.tool_calls):
+        return
+    if message.stop is not None and message.stop.reason in _CUT:
+        await _refuse_cut_calls(run, message.tool_calls)
+        return
+    run.truncated_turns = 0
+    _count_unknown(run, message.tool_calls)
+    parallel = [call for call in message.tool_calls if _is_parallel(run, call)]
+    serial = [call for call in message.tool_calls if not _is_parallel(run, call)]
+    if parallel:
+        await _run_batch(run, parallel)
+    for position, call in enumerate(serial):
+        if await redirected(run, serial[position:]):
+            return
+        await _run_batch(run, [call])
+    if run.unknown_turns > MAX_UNKNOWN_TURNS:
+        raise AgentIterationLimitError(f"{run.unknown_turns} turns in a row named only tools that do not exist")
+    await redirected(run, ())
+
+
+async def redirected(run: Run, left: Sequence[ToolCall]) -> bool:
+    """Take a waiting steering message, if there is one: skip the calls that are left and append it."""
+    steering = run.inbox.take_steering()
+    if steering is None:
+        return False
+    await interrupt(run)
+    await _skip(run, left, SUPERSEDED)
+    await accept_steering(run, steering)
+    return True
+
+
+async def accept_steering(run: Run, message: UserMessage) -> None:
+    """Make ``message`` the input that the next turn answers."""
+    await run.append(message)
+    run.active_input, run.iterations = message, 0
+    await run.tell(AgentEventType.STEERING_STARTED, steering_message=message)
+
+
+async def interrupt(run: Run) -> None:
+    """Tell that the input which was being answered is given up."""
+    active, run.active_input = run.active_input, None
+    if isinstance(active, UserMessage):
+        await run.tell(AgentEventType.STEERING_INTERRUPTED, steering_message=active)
+    elif isinstance(active, AgentMessage):
+        await run.tell(AgentEventType.INTERNAL_MESSAGE_INTERRUPTED, internal_message=active)
+
+
+def _is_parallel(run: Run, call: ToolCall) -> bool:
+    tool = run.context.tools.get(call.name)
+    return (
+        tool is not None and tool.execution_mode is ToolExecutionMode.PARALLEL and run.settings.parallel_tool_call
+    )
+
+
+def _count_unknown(run: Run, calls: Sequence[ToolCall]) -> None:
+    known = any(call.name in run.context.tools for call in calls)
+    run.unknown_turns = 0 if known else run.unknown_turns + 1
+
+
+async def _skip(run: Run, calls: Sequence[ToolCall], text: str) -> None:
+    for call in calls:
+        result = failed_result(call, text)
+        await run.append(result)
+        await run.tell(AgentEventType.TOOL_SKIPPED, tool_calls=[call], message=result)
+
+
+async def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall]) -> None:
+    await _skip(run, calls, CUT_OFF)
+    run.truncated_turns += 1
+    if run.truncated_turns >= MAX_TRUNCATED_TURNS:
+        raise AgentIterationLimitError(f"{run.truncated_turns} responses in a row were cut off within their tool calls")
+
+
+async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
+    limit = run.limits.max_parallel_calls
+    batch = Batch(asyncio.Semaphore(limit) if len(calls) > limit else None)
+    tasks = [run.supervisor.spawn(run_call(run, call, batch), name=f"zett call {call.id}") for call in calls]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    except asyncio.CancelledError:
+        batch.stopping = True
+        await stop_tasks(tasks)
+        raise
+    await _stop_siblings(batch, tasks)
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
+async def _stop_siblings(batch: Batch, tasks: Sequence[asyncio.Task[None]]) -> None:
+    """After a hook failed: let calls whose handler has ended keep their result, cancel the others."""
+    running = [task for task in tasks if not task.done()]
+    if running:
+        batch.stopping = True
+        await stop_tasks([task for task in running if task not in batch.settling])
+        await join(running, STOP_BOUND)

@@ -1,0 +1,460 @@
+"""The agent: what it is made of, which sessions are busy, and how an application gets in."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, TypedDict
+
+from typing_extensions import Unpack
+
+from zett_agent._runtime.channel import Channel
+from zett_agent._runtime.execute import execute
+from zett_agent._runtime.hooks import HookChain
+from zett_agent._runtime.inbox import Inbox
+from zett_agent._runtime.opening import Compaction, FreshInput, Inspection, InternalInput, Resumption, Start
+from zett_agent._runtime.phase import PhaseMachine
+from zett_agent._runtime.resumption import ResumePoint
+from zett_agent._runtime.run import Limits, ModelSettings, Run
+from zett_agent._runtime.supervisor import STOP_BOUND, Supervisor, join
+from zett_agent._runtime.transcript import Transcript
+from zett_agent._runtime.waitbook import Waitbook
+from zett_agent.config import AgentRunConfig
+from zett_agent.context import AgentRunContext, AgentState
+from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
+from zett_agent.exceptions import AgentCancelledError, AgentProtocolError, SessionBusyError
+from zett_agent.extensions.base import AgentExtension
+from zett_agent.extensions.internal_message import InternalMessageExtension
+from zett_agent.extensions.memory import InMemoryMessageAccumulator
+from zett_agent.extensions.steering import SteeringExtension
+from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
+from zett_agent.ids import new_uuid7
+from zett_agent.json_types import json_object
+from zett_agent.messages import AgentMessage, AssistantMessage, SystemMessage, UserMessage, copy_user_message
+from zett_agent.model import AgentModel, ReasoningEffort
+from zett_agent.storage.base import SessionStore
+from zett_agent.tools.base import AgentTool
+from zett_agent.waits import ExternalEvent, Wait
+
+__all__ = ["Agent", "AgentRunConfig", "AgentRunContext", "AgentState", "RunOptions"]
+
+_LOG = logging.getLogger("zett_agent")
+
+DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
+
+#: Ended requests whose state ``get_state`` still shows.
+REMEMBERED_STATES = 64
+
+
+class RunOptions(TypedDict, total=False):
+    """The keyword options of every request; what is left out or None comes from the agent."""
+
+    config: AgentRunConfig | None
+    model: AgentModel | None
+    reasoning_effort: ReasoningEffort | None
+    parallel_tool_call: bool | None
+    metadata: Mapping[str, Any] | None
+    tags: Mapping[str, Any] | None
+
+
+class AgentOptions(TypedDict, total=False):
+    """The keyword options of ``Agent``."""
+
+    system_prompt: str
+    tools: Sequence[AgentTool]
+    extensions: Sequence[AgentExtension] | None
+    reasoning_effort: ReasoningEffort
+    parallel_tool_call: bool
+    max_iterations: int
+    max_internal_messages: int
+    max_total_iterations: int | None
+    max_parallel_calls: int
+    store: SessionStore | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    config: AgentRunConfig | None = None
+    model: AgentModel | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    parallel_tool_call: bool | None = None
+    metadata: Mapping[str, Any] | None = None
+    tags: Mapping[str, Any] | None = None
+
+
+class Agent:
+    """A model with tools and extensions; one object serves any number of sessions at once.
+
+    ``max_iterations`` bounds the model calls for one input, ``max_total_iterations`` those of a whole request (default four
+    times as many), ``max_internal_messages`` the internal messages a request takes (0 refuses them), ``max_parallel_calls``
+    the handlers that run at once. ``extensions=None`` means memory and tool guidelines; a sequence replaces those. With a
+    ``store`` every request is logged there and sessions are restored from it. Bad options raise ValueError.
+    """
+
+    #: Times in a row that a paused answer is continued within its turn.
+    max_pause_continuations = 5
+
+    def __init__(
+        self,
+        model: AgentModel | None,
+        *,
+        system_prompt: str = DEFAULT_SYSTEM_PROMPT,
+        tools: Sequence[AgentTool] = (),
+        extensions: Sequence[AgentExtension] | None = None,
+        reasoning_effort: ReasoningEffort = ReasoningEffort.MEDIUM,
+        parallel_tool_call: bool = True,
+        max_iterations: int = 36,
+        max_internal_messages: int = 8,
+        max_total_iterations: int | None = None,
+        max_parallel_calls: int = 32,
+        store: SessionStore | None = None,
+    ) -> None:
+        self.model = model
+        self.system_prompt = system_prompt
+        self.reasoning_effort = ReasoningEffort(reasoning_effort)
+        self.parallel_tool_call = _boolean("parallel_tool_call", parallel_tool_call)
+        self.max_iterations = _count("max_iterations", max_iterations, 1)
+        self.max_internal_messages = _count("max_internal_messages", max_internal_messages, 0)
+        total = 4 * max_iterations if max_total_iterations is None else max_total_iterations
+        self.max_total_iterations = _count("max_total_iterations", total, 1)
+        self.max_parallel_calls = _count("max_parallel_calls", max_parallel_calls, 1)
+        self.tools = _by_name(tools)
+        self._store = store
+        self._hooks = HookChain([*_own_extensions(extensions, store), *self._built_in()])
+        self._config: AgentRunConfig | None = None
+        self._lock = threading.Lock()
+        self._runs: dict[str, Run] = {}
+        self._states: OrderedDict[str, AgentState] = OrderedDict()
+        self._supervisor = Supervisor()
+        #: The state of the request that was started last; with several sessions at once use ``get_state``.
+        self.state = AgentState(Transcript(), PhaseMachine())
+
+    @property
+    def extensions(self) -> tuple[AgentExtension, ...]:
+        """The extensions in the order in which they are called."""
+        return self._hooks.extensions
+
+    @classmethod
+    async def create(
+        cls, model: AgentModel | None, *, config: AgentRunConfig | None = None, **options: Unpack[AgentOptions]
+    ) -> Self:
+        """Construct and initialize; ``options`` are those of the constructor."""
+        agent = cls(model, **options)
+        await agent.initialize(config=config)
+        return agent
+
+    async def initialize(self, *, config: AgentRunConfig | None = None) -> None:
+        """Bind the default session (a new one unless ``config`` names it); AgentProtocolError when another is bound."""
+        given = config or AgentRunConfig()
+        if self._config is None:
+            self._config = given if given.session_id else replace(given, session_id=new_uuid7())
+        elif given.session_id not in (None, self._config.session_id):
+            raise AgentProtocolError(
+                f"the agent is bound to session {self._config.session_id!r}; pass config= to the request instead"
+            )
+
+    @property
+    def pending(self) -> bool:
+        """True while any request is active."""
+        return bool(self._runs)
+
+    def is_conflict(self, session_id: str) -> bool:
+        """True while the session has a request; ValueError for a blank id."""
+        if not isinstance(session_id, str) or not session_id.strip():
+            raise ValueError("session_id must not be blank")
+        return session_id in self._runs
+
+    def get_state(self, session_id: str) -> AgentState | None:
+        """The state of the session's request, active or (for the last 64) ended."""
+        run = self._runs.get(session_id)
+        return run.context.state if run is not None else self._states.get(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """Drop the state of an ended request."""
+        self._states.pop(session_id, None)
+
+    def stream(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
+        """Send a message and yield what happens; an async generator, nothing happens before its first step.
+
+        Closing it, or cancelling the task that iterates it, stops the request and waits for what it started.
+        SessionBusyError when the session has a request; a failure of the request is raised after RUN_FAILED.
+        """
+        return self._events(message, _Options(**options))
+
+    async def run(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> AssistantMessage:
+        """Send a message and return the last answer; raises what ``stream`` raises, AgentCancelledError after ``stop()``."""
+        return await drain(self.stream(message, **options))
+
+    def stream_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
+        """As ``stream``, from a machine's message: a way to wake an idle session."""
+        return self._events(InternalInput(message), _Options(**options))
+
+    async def run_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> AssistantMessage:
+        """As ``run``, from a machine's message."""
+        return await drain(self.stream_internal(message, **options))
+
+    def stream_resume(self, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
+        """Go on where the session stopped; AgentResumeError when there is nothing to go on with."""
+        return self._events(Resumption(), _Options(**options))
+
+    async def resume(self, **options: Unpack[RunOptions]) -> AssistantMessage:
+        """As ``stream_resume``, returning the answer."""
+        return await drain(self.stream_resume(**options))
+
+    async def resume_point(self, **options: Unpack[RunOptions]) -> ResumePoint | None:
+        """Where ``resume`` would go on, None when it could not; no model is called and nothing is stored."""
+        look = Inspection()
+        async for _ in self._events(look, _Options(**options)):
+            pass
+        return look.point
+
+    def compact(self, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
+        """Let the extensions compact the session now; yields their events, and nothing when there was nothing to do."""
+        return self._events(Compaction(), _Options(**options))
+
+    def emit_external_event(self, event: ExternalEvent, *, config: AgentRunConfig | None = None) -> list[str]:
+        """Offer ``event`` to every extension and return the names of those that took it; safe from any thread.
+
+        Without a config the one active request is meant, else the initialized session; AgentProtocolError when several
+        are active.
+        """
+        route = self._route(config)
+        return [extension.name for extension in self.extensions if extension.accept(route, event)]
+
+    def pending_waits(self, *, config: AgentRunConfig | None = None) -> tuple[Wait, ...]:
+        """The open questions of a session and its subagents, or of all sessions; safe from any thread."""
+        given = None if config is None else self._resolve(config).session_id
+        found: list[Wait] = []
+        for session_id, run in tuple(self._runs.items()):
+            if given in (None, session_id):
+                found += run.waitbook.pending()
+        for extension in self.extensions:
+            for session_id in [given] if given else tuple(self._runs):
+                found += extension.open_waits(session_id)
+        return tuple({wait.session_id + "\0" + wait.id: wait for wait in found}.values())
+
+    def stop(
+        self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now"
+    ) -> bool:
+        """Stop the session's request; False when it has none. Safe from any thread; returns at once.
+
+        ``now`` cancels what runs; ``after_turn`` lets the turn end first, and a final answer complete. The stream ends with
+        RUN_CANCELLED and ``run()`` raises AgentCancelledError.
+        """
+        if mode not in ("now", "after_turn"):
+            raise ValueError(f"mode must be 'now' or 'after_turn', not {mode!r}")
+        run = self._find(config)
+        if run is None or run.producer is None or run.phase.ended:
+            return False
+        if mode == "after_turn":
+            run.stop_after_turn = True
+        else:
+            run.producer.get_loop().call_soon_threadsafe(run.cancel)
+        return True
+
+    async def aclose(self) -> None:
+        """Stop every request and close every extension that has something to close; the agent stays usable."""
+        for run in tuple(self._runs.values()):
+            run.cancel()
+        await join([run.producer for run in self._runs.values() if run.producer is not None], STOP_BOUND)
+        for extension in self.extensions:
+            await extension.close()
+
+    def _built_in(self) -> tuple[AgentExtension, ...]:
+        return InternalMessageExtension(self._inbox), SteeringExtension(self._inbox)
+
+    def _inbox(self, config: AgentRunConfig | None) -> Inbox | None:
+        run = self._find(config) if config is not None and config.session_id is not None else None
+        return run.inbox if run is not None else None
+
+    def _find(self, config: AgentRunConfig | None) -> Run | None:
+        route = self._route(config)
+        run = self._runs.get(route.session_id or "") if route is not None else None
+        if run is None or route is None or route.request_id in (None, run.context.request_id):
+            return run
+        return None
+
+    def _route(self, config: AgentRunConfig | None) -> AgentRunConfig | None:
+        if config is not None:
+            return config if config.session_id or self._config is None else self._resolve(config)
+        active = tuple(self._runs.values())
+        if len(active) > 1:
+            raise AgentProtocolError("several requests are active; pass config= to say which is meant")
+        return AgentRunConfig(session_id=active[0].session_id) if active else self._config
+
+    def _resolve(self, config: AgentRunConfig | None) -> AgentRunConfig:
+        """``config`` with the initialized session where it names none."""
+        if self._config is None:
+            raise AgentProtocolError("the agent is not initialized; use create_agent() or await agent.initialize()")
+        if config is None:
+            return self._config
+        return config if config.session_id else replace(config, session_id=self._config.session_id)
+
+    async def _events(self, start: Start | str | UserMessage, options: _Options) -> AsyncGenerator[AgentEvent, None]:
+        beginning = _fresh(start) if isinstance(start, str | UserMessage) else start
+        run = self._open(beginning, options)
+        channel, queue = run.channel, run.channel.queue
+        try:
+            run.producer = self._supervisor.spawn(
+                execute(run, beginning, self._store), name=f"zett request {run.context.request_id}"
+            )
+            while True:
+                while queue:
+                    yield queue.popleft()
+                if not await channel.more():
+                    break
+            await run.producer
+        finally:
+            channel.close()
+            await self._close(run)
+
+    def _open(self, start: Start, options: _Options) -> Run:
+        """Check everything, then claim the session."""
+        config = self._resolve(options.config)
+        config = config if config.request_id else replace(config, request_id=new_uuid7())
+        run = self._new_run(config, start, options)
+        with self._lock:
+            holder = self._runs.get(run.session_id)
+            if holder is not None:
+                raise SessionBusyError(run.session_id, holder.context.request_id)
+            self._runs[run.session_id] = run
+        self.state = run.context.state
+        for extension in self.extensions:
+            extension.request_started(run.context)
+        return run
+
+    def _new_run(self, config: AgentRunConfig, start: Start, options: _Options) -> Run:
+        model = options.model or self.model
+        if model is None:
+            raise AgentProtocolError("there is no model: the agent has none and the request names none")
+        metadata = json_object(options.metadata, field_name="metadata")
+        tags = json_object(options.tags, field_name="tags", nonempty_keys=True)
+        parallel = self.parallel_tool_call if options.parallel_tool_call is None else options.parallel_tool_call
+        session_id = config.session_id or ""
+        run = Run(
+            session_id=session_id,
+            limits=self._limits(),
+            settings=ModelSettings(
+                ReasoningEffort(options.reasoning_effort or self.reasoning_effort),
+                _boolean("parallel_tool_call", parallel),
+                config.cache_key or session_id,
+            ),
+            hooks=self._hooks,
+            transcript=Transcript(),
+            inbox=Inbox(internal_allowed=self.max_internal_messages > 0),
+            waitbook=Waitbook(),
+            channel=Channel(),
+            phase=PhaseMachine(),
+        )
+        run.context = AgentRunContext(
+            config=config,
+            state=AgentState(run.transcript, run.phase, config.parent_session_id),
+            tools=dict(self.tools),
+            extensions=self.extensions,
+            model=model,
+            metadata=metadata,
+            tags=tags,
+            input_message=start.message if isinstance(start, FreshInput) else None,
+            server_tools={},
+            event_queue=run.channel,
+            agent=self,
+            transcript=run.transcript,
+            inbox=run.inbox,
+            waitbook=run.waitbook,
+            _port=run,
+        )
+        if self.system_prompt:
+            run.context.add_message(SystemMessage(content=self.system_prompt))
+        return run
+
+    def _limits(self) -> Limits:
+        return Limits(
+            self.max_iterations,
+            self.max_total_iterations,
+            self.max_internal_messages,
+            self.max_pause_continuations,
+            self.max_parallel_calls,
+        )
+
+    async def _close(self, run: Run) -> None:
+        """Wait for the request to end, and give the session free whatever happens."""
+        try:
+            if run.producer is not None:
+                if not run.phase.ended:
+                    run.cancel()
+                await join([run.producer], STOP_BOUND)
+        finally:
+            if not run.phase.ended:
+                run.phase.move(AgentPhase.CANCELLED)
+            self._runs.pop(run.session_id, None)
+            self._remember(run)
+            for extension in self.extensions:
+                extension.request_finished(run.context)
+
+    def _remember(self, run: Run) -> None:
+        self._states[run.session_id] = run.context.state
+        self._states.move_to_end(run.session_id)
+        while len(self._states) > REMEMBERED_STATES:
+            self._states.popitem(last=False)
+
+
+async def drain(stream: AsyncIterator[AgentEvent]) -> AssistantMessage:
+    """Iterate a stream to its end; its terminal event is the outcome."""
+    async with aclosing(stream) as events:  # type: ignore[type-var]  # an async generator, see ``stream``
+        async for event in events:
+            if event.type is AgentEventType.RUN_COMPLETED and isinstance(event.message, AssistantMessage):
+                answer = event.message
+            elif event.type is AgentEventType.RUN_CANCELLED:
+                raise AgentCancelledError("the request was stopped")
+    return answer
+
+
+def _fresh(message: str | UserMessage) -> FreshInput:
+    return FreshInput(UserMessage(content=message) if isinstance(message, str) else copy_user_message(message))
+
+
+def _own_extensions(
+    extensions: Sequence[AgentExtension] | None, store: SessionStore | None
+) -> Sequence[AgentExtension]:
+    """The caller's extensions, or the default ones; ValueError for names that are blank, taken or reserved."""
+    if extensions is None:
+        memory = [InMemoryMessageAccumulator()] if store is None else []
+        return [*memory, ToolGuidelinesExtension()]
+    names: set[str] = set()
+    for extension in extensions:
+        if isinstance(extension, InternalMessageExtension | SteeringExtension):
+            raise ValueError(f"{type(extension).__name__} is built into every agent and cannot be passed")
+        name = extension.name
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"extension name of {type(extension).__name__} must not be blank")
+        if name in names | {"InternalMessageExtension", "SteeringExtension"}:
+            raise ValueError(f"two extensions are named {name!r}; set a distinct .name on one")
+        names.add(name)
+    return extensions
+
+
+def _by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
+    named: dict[str, AgentTool] = {}
+    for tool in tools:
+        if not isinstance(tool, AgentTool):
+            raise ValueError(f"tools must hold AgentTool objects (see @tool), not {type(tool).__name__}")
+        if tool.name in named:
+            raise ValueError(f"two tools are named {tool.name!r}")
+        named[tool.name] = tool
+    return named
+
+
+def _boolean(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def _count(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
+    return value

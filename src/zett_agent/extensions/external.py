@@ -1,0 +1,139 @@
+"""Holding a call until an outside answer arrives."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar
+
+from zett_agent._runtime.waitbook import Ticket, Waitbook
+from zett_agent.config import AgentRunConfig
+from zett_agent.context import AgentRunContext
+from zett_agent.extensions.base import AgentExtension
+from zett_agent.extensions.events import ExtensionEvent, RunCancelledEvent
+from zett_agent.tools.base import current_tool_call_id
+from zett_agent.waits import ExternalEvent, Wait, WaitState
+
+__all__ = ["ExternalEvent", "ExternalEventExtension"]
+
+
+class ExternalEventExtension(AgentExtension):
+    """Base of extensions that ask and wait: it routes answers, refuses duplicates, wakes the waiter and cleans up.
+
+    ``response_event_name`` is the name (or names) an answer may have; ``correlation_field`` is the key of its payload that
+    carries the id of the wait. A subclass holds a call in ``before_tool`` with ``_wait_for_external_event`` and reads the
+    answer in its tool with ``_take_external_event``. Acceptance is delivery, not authorization.
+    """
+
+    subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (RunCancelledEvent,)
+
+    def __init__(self, *, response_event_name: str | Collection[str], correlation_field: str) -> None:
+        names = [response_event_name] if isinstance(response_event_name, str) else list(response_event_name)
+        if not names or not all(isinstance(name, str) and name.strip() for name in names):
+            raise ValueError("response_event_name must be one or more non-blank names")
+        if not isinstance(correlation_field, str) or not correlation_field.strip():
+            raise ValueError("correlation_field must not be blank")
+        self.response_event_names = frozenset(names)
+        self.correlation_field = correlation_field
+        # Where each open wait is kept: an entry lives as long as its wait, never longer.
+        self._books: dict[tuple[str, str], Waitbook] = {}
+        self._staged: dict[tuple[str, str], ExternalEvent] = {}
+
+    def validate_answer(self, wait: Wait, event: ExternalEvent) -> bool:
+        """Say whether ``event`` may end ``wait``; a refused answer changes nothing and the question stays open."""
+        return True
+
+    @asynccontextmanager
+    async def _wait_for_external_event(
+        self,
+        context: AgentRunContext,
+        correlation_id: str,
+        *,
+        response_event_name: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the limit of the wait is part of the question
+        default: ExternalEvent | None = None,
+    ) -> AsyncIterator[None]:
+        """Register a wait, let the body ask, then wait and stage the answer for ``_take_external_event``.
+
+        Raises ValueError for a blank id, RuntimeError when the id waits already, ToolTimeoutError when ``timeout`` seconds
+        pass without an answer and without a ``default``. Closing or cancelling the request removes the wait.
+        """
+        if not isinstance(correlation_id, str) or not correlation_id.strip():
+            raise ValueError("correlation_id must not be blank")
+        names = self.response_event_names if response_event_name is None else frozenset({response_event_name})
+        wait = self._new_wait(context, correlation_id, names, timeout)
+        key = (wait.session_id, wait.id)
+        if key in self._books:
+            raise RuntimeError(f"{wait.id!r} of session {wait.session_id!r} waits already")
+        ticket = context.waitbook.open(wait, timeout=timeout, default=default)
+        self._books[key] = context.waitbook
+        try:
+            await context.record_wait(ticket)
+            yield
+            self._staged[key] = await ticket.result()
+        finally:
+            del self._books[key]
+            context.waitbook.remove(wait.id)
+            if ticket.state is not WaitState.OPEN:
+                await context.record_wait(ticket)
+
+    def _take_external_event(self, context: AgentRunContext) -> ExternalEvent:
+        """The answer that was staged for the running call; RuntimeError when there is none."""
+        call_id = current_tool_call_id()
+        answer = self._staged.pop((context.session_id, call_id or ""), None)
+        if answer is None:
+            raise RuntimeError(f"no answer is staged for call {call_id!r}")
+        return answer
+
+    def accept(self, config: AgentRunConfig | None, event: ExternalEvent) -> bool:
+        """Take the first matching answer; everything else (stale, duplicate, malformed, mis-addressed) is refused."""
+        if config is None or config.session_id is None:
+            return False
+        wait_id = event.payload.get(self.correlation_field)
+        book = self._books.get((config.session_id, wait_id)) if isinstance(wait_id, str) else None
+        wait = book.find(wait_id) if book is not None and isinstance(wait_id, str) else None
+        if book is None or wait is None or event.name not in wait.response_events:
+            return False
+        if config.request_id is not None and config.request_id != wait.request_id:
+            return False
+        return self.validate_answer(wait, event) and book.answer(wait.id, event)
+
+    async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:
+        """Cancel the waits of a cancelled request."""
+        if isinstance(event, RunCancelledEvent):
+            self._abandon(context, None)
+
+    async def on_error(self, context: AgentRunContext, error: BaseException) -> None:
+        """End the waits of a failed request with its error."""
+        self._abandon(context, error)
+
+    def request_finished(self, context: AgentRunContext) -> None:
+        """Drop answers that no tool took."""
+        super().request_finished(context)
+        session_id = context.session_id
+        for key in [key for key in self._staged if key[0] == session_id]:
+            del self._staged[key]
+
+    def _abandon(self, context: AgentRunContext, error: BaseException | None) -> None:
+        for wait in context.waitbook.pending():
+            if self._books.get((wait.session_id, wait.id)) is context.waitbook:
+                context.waitbook.abandon(wait.id, error)
+
+    def _new_wait(
+        self, context: AgentRunContext, wait_id: str, names: frozenset[str], timeout: float | None
+    ) -> Wait:
+        now = datetime.now(UTC)
+        call = next((call for call in context.transcript.open_calls if call.id == wait_id), None)
+        return Wait(
+            id=wait_id,
+            session_id=context.session_id,
+            request_id=context.request_id,
+            extension=self.name,
+            response_events=names,
+            correlation_field=self.correlation_field,
+            created_at=now,
+            tool=call.name if call is not None else None,
+            arguments=dict(call.arguments) if call is not None else {},
+            expires_at=now + timedelta(seconds=timeout) if timeout is not None else None,
+        )

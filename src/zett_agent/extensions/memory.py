@@ -1,0 +1,97 @@
+"""Memory of sessions for the life of the process."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import ClassVar
+
+from zett_agent._runtime.transcript import Transcript
+from zett_agent.context import AgentRunContext
+from zett_agent.events import CompactionEvent, ExtensionEvent
+from zett_agent.exceptions import AgentProtocolError, SessionBusyError
+from zett_agent.extensions.base import AgentExtension
+from zett_agent.extensions.events import MessageAppendedEvent
+from zett_agent.messages import AnyMessage, SystemMessage, ToolMessage, UserMessage
+
+_LOG = logging.getLogger("zett_agent")
+
+
+class InMemoryMessageAccumulator(AgentExtension):
+    """Remembers the dialogue of each session and gives it to the session's next request.
+
+    ``max_sessions`` bounds how many are kept; the least recently used idle ones are forgotten first, which is logged once.
+    None means no bound. Messages are shared with the requests, not copied: treat appended messages as final.
+    """
+
+    subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (MessageAppendedEvent, CompactionEvent)
+
+    def __init__(self, *, max_sessions: int | None = 10_000) -> None:
+        if max_sessions is not None and max_sessions < 1:
+            raise ValueError("max_sessions must be at least 1, or None")
+        self._max_sessions = max_sessions
+        self._sessions: OrderedDict[str, Transcript] = OrderedDict()
+        self._holders: dict[str, str] = {}
+        self._warned = False
+
+    def messages(self, session_id: str) -> tuple[AnyMessage, ...]:
+        """What is remembered of a session, in order."""
+        known = self._sessions.get(session_id)
+        return tuple(known.view()) if known is not None else ()
+
+    def clear(self, session_id: str) -> None:
+        """Forget a session."""
+        self._sessions.pop(session_id, None)
+
+    async def on_state(self, context: AgentRunContext) -> None:
+        """Give the request what is remembered; SessionBusyError when another agent's request has the session."""
+        session_id = context.session_id
+        holder = self._holders.setdefault(session_id, context.request_id)
+        if holder != context.request_id:
+            raise SessionBusyError(session_id, holder)
+        known = self._sessions.get(session_id)
+        if known is not None:
+            self._sessions.move_to_end(session_id)
+            context.restore_messages(known.view())
+
+    async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:
+        """Remember what is appended; after a compaction, what is left."""
+        if isinstance(event, CompactionEvent):
+            left = [message for message in context.transcript.view() if _remembered(message)]
+            self._sessions[context.session_id] = Transcript(left)
+        elif isinstance(event, MessageAppendedEvent) and _remembered(event.message):
+            self._remember(context, event.message)
+
+    def request_finished(self, context: AgentRunContext) -> None:
+        """Free the session for other requests, and forget the oldest ones above the bound."""
+        super().request_finished(context)
+        if self._holders.get(context.session_id) == context.request_id:
+            del self._holders[context.session_id]
+        self._evict()
+
+    def _remember(self, context: AgentRunContext, message: AnyMessage) -> None:
+        transcript = self._sessions.get(context.session_id)
+        if transcript is None:
+            transcript = self._sessions[context.session_id] = Transcript()
+        if isinstance(message, UserMessage) and message is context.input_message:
+            transcript.mark_restored()
+            transcript.drop_unanswered_input()
+        try:
+            transcript.append(message)
+        except AgentProtocolError:
+            if not isinstance(message, ToolMessage):  # a result whose call was not to be remembered
+                raise
+
+    def _evict(self) -> None:
+        if self._max_sessions is None or len(self._sessions) <= self._max_sessions:
+            return
+        if not self._warned:
+            self._warned = True
+            _LOG.warning("more than %s sessions are remembered; the oldest are forgotten", self._max_sessions)
+        idle = [session_id for session_id in self._sessions if session_id not in self._holders]
+        for session_id in idle[: len(self._sessions) - self._max_sessions]:
+            del self._sessions[session_id]
+
+
+def _remembered(message: AnyMessage) -> bool:
+    return message.include_in_messages and not isinstance(message, SystemMessage)

@@ -1,0 +1,193 @@
+"""What all providers share: their errors, the checks of their arguments, and a memory of what was converted."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+from urllib.parse import urlsplit
+
+from zett_agent.exceptions import (
+    ProviderAuthError,
+    ProviderError,
+    ProviderHTTPError,
+    ProviderRefusalError,
+    ProviderResponseError,
+    ProviderTimeoutError,
+)
+from zett_agent.json_types import JsonValue, json_object
+from zett_agent.tools.arguments import utf8_text
+
+__all__ = [
+    "ProviderAuthError",
+    "ProviderError",
+    "ProviderHTTPError",
+    "ProviderRefusalError",
+    "ProviderResponseError",
+    "ProviderTimeoutError",
+    "WireCache",
+    "check_base_url",
+    "check_count",
+    "check_number",
+    "check_secret",
+    "check_text",
+    "check_texts",
+    "dump_json",
+    "hide_secrets",
+    "secret_values",
+    "validate_extra_body",
+    "validate_extra_headers",
+    "validate_extra_query",
+]
+
+_T = TypeVar("_T")
+_SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
+
+
+def dump_json(value: object) -> str:
+    """Compact strict JSON that encodes to UTF-8, keys in the order they have; a non-finite number becomes null."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return utf8_text(text)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+class WireCache(Generic[_T]):
+    """Remembers what messages and definitions became on the wire, so that a request converts only what is new.
+
+    Messages cannot be referenced weakly or hashed, so an entry keeps its object alive, which also keeps its id from being
+    used again. Two generations bound that: what was not used since the younger one filled up is dropped.
+    """
+
+    def __init__(self, limit: int = 16 * 1024 * 1024) -> None:
+        self._limit = limit
+        self._young: dict[int, tuple[_T, bytes]] = {}
+        self._old: dict[int, tuple[_T, bytes]] = {}
+        self._size = 0
+
+    def get(self, item: _T, convert: Callable[[_T], bytes]) -> bytes:
+        """Return ``convert(item)``, from memory if this very object was converted before."""
+        entry = self._young.get(id(item))
+        if entry is None:
+            entry = self._old.get(id(item)) or (item, convert(item))
+            self._size += len(entry[1])
+            if self._size > self._limit:
+                self._old, self._young, self._size = self._young, {}, len(entry[1])
+            self._young[id(item)] = entry
+        return entry[1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._young, self._old, self._size = {}, {}, 0
+
+
+def check_text(name: str, value: object) -> str:
+    """Return ``value`` stripped; ValueError names the field when it is no text or blank."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{name} must be a non-blank string")
+    return value.strip()
+
+
+def check_secret(name: str, value: object) -> str:
+    """Like ``check_text`` for what goes into a header; the error never shows the value."""
+    text = check_text(name, value)
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError(f"{name} must hold printable ASCII characters only")
+    return text
+
+
+def check_base_url(value: object) -> str:
+    """Return an http(s) URL without a trailing slash; ValueError for anything else, and for credentials in it."""
+    text = check_text("base_url", value).rstrip("/")
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        raise ValueError(f"base_url is not a URL: {text!r}") from None
+    if not usable or parts.query or parts.fragment:
+        raise ValueError(f"base_url must be an http or https URL with a host and no query, not {text!r}")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("base_url must not hold credentials; use api_key or extra_headers")
+    return text
+
+
+def check_number(name: str, value: object) -> float | None:
+    """Return a finite number of at least 0, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be None or a finite number, at least 0")
+    return value
+
+
+def check_count(name: str, value: object) -> int | None:
+    """Return an integer of at least 1, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be None or an integer, at least 1")
+    return value
+
+
+def check_texts(name: str, value: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return one string or several as a tuple of non-empty strings."""
+    texts = (value,) if isinstance(value, str) else tuple(value or ())
+    if not all(isinstance(text, str) and text for text in texts):
+        raise ValueError(f"{name} must be None, a non-empty string or a sequence of them")
+    return texts
+
+
+def validate_extra_headers(value: object) -> dict[str, str]:
+    """Return a copy of a mapping from header names to values; ValueError names the field, never a value."""
+    headers = _texts("extra_headers", value)
+    if any(not text.isprintable() for pair in headers.items() for text in pair):
+        raise ValueError("extra_headers must hold printable characters only")
+    return headers
+
+
+def validate_extra_query(value: object) -> dict[str, str]:
+    """Return a copy of a mapping from query names to values."""
+    return _texts("extra_query", value)
+
+
+def validate_extra_body(value: object, *, reserved: Iterable[str] = ()) -> dict[str, JsonValue]:
+    """Return a copy of a JSON object that holds none of the ``reserved`` keys."""
+    body = json_object(value, field_name="extra_body")  # type: ignore[arg-type]  # it checks what it is given
+    taken = sorted(body.keys() & set(reserved))
+    if taken:
+        raise ValueError(f"extra_body must not hold {', '.join(taken)}: the provider writes it")
+    return body
+
+
+def _texts(name: str, value: object) -> dict[str, str]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
+        raise ValueError(f"{name} must be a mapping from strings to strings")
+    return dict(value)
+
+
+def secret_values(api_key: str, *mappings: Mapping[str, str]) -> tuple[str, ...]:
+    """The values that no error may show: the key, and what stands under a name that sounds like a secret."""
+    named = [value for mapping in mappings for name, value in mapping.items() if value and _SECRET_NAME.search(name)]
+    return tuple(sorted({api_key, *named}, key=len, reverse=True))
+
+
+def hide_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return ``text`` with every secret replaced by ``***``."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

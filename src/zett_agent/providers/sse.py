@@ -1,0 +1,57 @@
+"""Server-sent events from bytes, however the network cut them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """One event; several ``data`` lines are joined with newlines."""
+
+    event: str
+    data: str
+
+
+class EventStreamDecoder:
+    """Feed it bytes, get the events that they complete.
+
+    Lines end with LF, CRLF or CR; comments, unknown fields and events without data are skipped; a byte order mark may lead.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._first = True
+        self._event = ""
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
+        """Take the next bytes of the stream."""
+        lines = (self._rest + chunk).splitlines(keepends=True)
+        # An unfinished line waits for its end, and so does a final CR, which may be half of a CRLF.
+        self._rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        return [event for line in lines if (event := self._line(line.rstrip(b"\r\n"))) is not None]
+
+    def close(self) -> list[ServerSentEvent]:
+        """Take the end of the stream: a last event need not be followed by an empty line."""
+        return self.feed(b"\n\n")
+
+    def _line(self, line: bytes) -> ServerSentEvent | None:
+        if self._first:
+            self._first = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._dispatch()
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            self._event = value.removeprefix(b" ").decode(errors="replace")
+        return None
+
+    def _dispatch(self) -> ServerSentEvent | None:
+        data = b"\n".join(self._data).decode(errors="replace")
+        event, self._event, self._data = self._event, "", []
+        return ServerSentEvent(event, data) if data.strip() else None
