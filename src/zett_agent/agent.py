@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypedDict
 
 from typing_extensions import Unpack
 
-from zett_agent._runtime.channel import Channel
+from zett_agent._runtime.assembly import RequestOptions, assemble, boolean
 from zett_agent._runtime.execute import execute
 from zett_agent._runtime.hooks import HookChain
-from zett_agent._runtime.inbox import Inbox
 from zett_agent._runtime.opening import Compaction, FreshInput, Inspection, InternalInput, Resumption, Start
 from zett_agent._runtime.phase import PhaseMachine
 from zett_agent._runtime.resumption import ResumePoint
-from zett_agent._runtime.run import Limits, ModelSettings, Run
+from zett_agent._runtime.run import Limits, Run
+from zett_agent._runtime.sessions import Sessions
 from zett_agent._runtime.supervisor import STOP_BOUND, Supervisor, join
 from zett_agent._runtime.transcript import Transcript
-from zett_agent._runtime.waitbook import Waitbook
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext, AgentState
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
-from zett_agent.exceptions import AgentCancelledError, AgentProtocolError, SessionBusyError
+from zett_agent.exceptions import AgentCancelledError
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.internal_message import InternalMessageExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
 from zett_agent.extensions.steering import SteeringExtension
 from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
-from zett_agent.ids import new_uuid7
-from zett_agent.json_types import json_object
-from zett_agent.messages import AgentMessage, AssistantMessage, SystemMessage, UserMessage, copy_user_message
+from zett_agent.messages import AgentMessage, AssistantMessage, UserMessage, copy_user_message
 from zett_agent.model import AgentModel, ReasoningEffort
 from zett_agent.storage.base import SessionStore
 from zett_agent.tools.base import AgentTool
@@ -42,12 +35,7 @@ from zett_agent.waits import ExternalEvent, Wait
 
 __all__ = ["Agent", "AgentRunConfig", "AgentRunContext", "AgentState", "RunOptions"]
 
-_LOG = logging.getLogger("zett_agent")
-
 DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
-
-#: Ended requests whose state ``get_state`` still shows.
-REMEMBERED_STATES = 64
 
 
 class RunOptions(TypedDict, total=False):
@@ -76,16 +64,6 @@ class AgentOptions(TypedDict, total=False):
     store: SessionStore | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    config: AgentRunConfig | None = None
-    model: AgentModel | None = None
-    reasoning_effort: ReasoningEffort | None = None
-    parallel_tool_call: bool | None = None
-    metadata: Mapping[str, Any] | None = None
-    tags: Mapping[str, Any] | None = None
-
-
 class Agent:
     """A model with tools and extensions; one object serves any number of sessions at once.
 
@@ -110,13 +88,13 @@ class Agent:
         max_iterations: int = 36,
         max_internal_messages: int = 8,
         max_total_iterations: int | None = None,
-        max_parallel_calls: int = 32,
+        max_parallel_calls: int = 64,
         store: SessionStore | None = None,
     ) -> None:
         self.model = model
         self.system_prompt = system_prompt
         self.reasoning_effort = ReasoningEffort(reasoning_effort)
-        self.parallel_tool_call = _boolean("parallel_tool_call", parallel_tool_call)
+        self.parallel_tool_call = boolean("parallel_tool_call", parallel_tool_call)
         self.max_iterations = _count("max_iterations", max_iterations, 1)
         self.max_internal_messages = _count("max_internal_messages", max_internal_messages, 0)
         total = 4 * max_iterations if max_total_iterations is None else max_total_iterations
@@ -124,19 +102,20 @@ class Agent:
         self.max_parallel_calls = _count("max_parallel_calls", max_parallel_calls, 1)
         self.tools = _by_name(tools)
         self._store = store
-        self._hooks = HookChain([*_own_extensions(extensions, store), *self._built_in()])
-        self._config: AgentRunConfig | None = None
-        self._lock = threading.Lock()
-        self._runs: dict[str, Run] = {}
-        self._states: OrderedDict[str, AgentState] = OrderedDict()
+        sessions = Sessions()
+        built_in = [InternalMessageExtension(sessions.inbox), SteeringExtension(sessions.inbox)]
+        self.hooks = HookChain([*_own_extensions(extensions, store), *built_in])
+        self._sessions = sessions
         self._supervisor = Supervisor()
+        for extension in self.extensions:
+            extension.attach(self)
         #: The state of the request that was started last; with several sessions at once use ``get_state``.
         self.state = AgentState(Transcript(), PhaseMachine())
 
     @property
     def extensions(self) -> tuple[AgentExtension, ...]:
         """The extensions in the order in which they are called."""
-        return self._hooks.extensions
+        return self.hooks.extensions
 
     @classmethod
     async def create(
@@ -149,33 +128,24 @@ class Agent:
 
     async def initialize(self, *, config: AgentRunConfig | None = None) -> None:
         """Bind the default session (a new one unless ``config`` names it); AgentProtocolError when another is bound."""
-        given = config or AgentRunConfig()
-        if self._config is None:
-            self._config = given if given.session_id else replace(given, session_id=new_uuid7())
-        elif given.session_id not in (None, self._config.session_id):
-            raise AgentProtocolError(
-                f"the agent is bound to session {self._config.session_id!r}; pass config= to the request instead"
-            )
+        self._sessions.bind(config)
 
     @property
     def pending(self) -> bool:
         """True while any request is active."""
-        return bool(self._runs)
+        return bool(self._sessions.runs)
 
     def is_conflict(self, session_id: str) -> bool:
         """True while the session has a request; ValueError for a blank id."""
-        if not isinstance(session_id, str) or not session_id.strip():
-            raise ValueError("session_id must not be blank")
-        return session_id in self._runs
+        return self._sessions.is_busy(session_id)
 
     def get_state(self, session_id: str) -> AgentState | None:
         """The state of the session's request, active or (for the last 64) ended."""
-        run = self._runs.get(session_id)
-        return run.context.state if run is not None else self._states.get(session_id)
+        return self._sessions.state(session_id)
 
     def forget(self, session_id: str) -> None:
         """Drop the state of an ended request."""
-        self._states.pop(session_id, None)
+        self._sessions.forget(session_id)
 
     def stream(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """Send a message and yield what happens; an async generator, nothing happens before its first step.
@@ -183,7 +153,7 @@ class Agent:
         Closing it, or cancelling the task that iterates it, stops the request and waits for what it started.
         SessionBusyError when the session has a request; a failure of the request is raised after RUN_FAILED.
         """
-        return self._events(message, _Options(**options))
+        return self._events(message, RequestOptions(**options))
 
     async def run(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> AssistantMessage:
         """Send a message and return the last answer; raises what ``stream`` raises, AgentCancelledError after ``stop()``."""
@@ -191,7 +161,7 @@ class Agent:
 
     def stream_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """As ``stream``, from a machine's message: a way to wake an idle session."""
-        return self._events(InternalInput(message), _Options(**options))
+        return self._events(InternalInput(message), RequestOptions(**options))
 
     async def run_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> AssistantMessage:
         """As ``run``, from a machine's message."""
@@ -199,7 +169,7 @@ class Agent:
 
     def stream_resume(self, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """Go on where the session stopped; AgentResumeError when there is nothing to go on with."""
-        return self._events(Resumption(), _Options(**options))
+        return self._events(Resumption(), RequestOptions(**options))
 
     async def resume(self, **options: Unpack[RunOptions]) -> AssistantMessage:
         """As ``stream_resume``, returning the answer."""
@@ -208,13 +178,13 @@ class Agent:
     async def resume_point(self, **options: Unpack[RunOptions]) -> ResumePoint | None:
         """Where ``resume`` would go on, None when it could not; no model is called and nothing is stored."""
         look = Inspection()
-        async for _ in self._events(look, _Options(**options)):
+        async for _ in self._events(look, RequestOptions(**options)):
             pass
         return look.point
 
     def compact(self, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """Let the extensions compact the session now; yields their events, and nothing when there was nothing to do."""
-        return self._events(Compaction(), _Options(**options))
+        return self._events(Compaction(), RequestOptions(**options))
 
     def emit_external_event(self, event: ExternalEvent, *, config: AgentRunConfig | None = None) -> list[str]:
         """Offer ``event`` to every extension and return the names of those that took it; safe from any thread.
@@ -222,20 +192,17 @@ class Agent:
         Without a config the one active request is meant, else the initialized session; AgentProtocolError when several
         are active.
         """
-        route = self._route(config)
+        route = self._sessions.route(config)
         return [extension.name for extension in self.extensions if extension.accept(route, event)]
 
     def pending_waits(self, *, config: AgentRunConfig | None = None) -> tuple[Wait, ...]:
         """The open questions of a session and its subagents, or of all sessions; safe from any thread."""
-        given = None if config is None else self._resolve(config).session_id
-        found: list[Wait] = []
-        for session_id, run in tuple(self._runs.items()):
-            if given in (None, session_id):
-                found += run.waitbook.pending()
-        for extension in self.extensions:
-            for session_id in [given] if given else tuple(self._runs):
-                found += extension.open_waits(session_id)
-        return tuple({wait.session_id + "\0" + wait.id: wait for wait in found}.values())
+        given = None if config is None else self._sessions.resolve(config).session_id
+        runs = [run for run in self._sessions.runs if given in (None, run.session_id)]
+        found = [wait for run in runs for wait in run.waitbook.pending()]
+        for session_id in [given] if given else [run.session_id for run in runs]:
+            found += [wait for extension in self.extensions for wait in extension.open_waits(session_id)]
+        return tuple({(wait.session_id, wait.id): wait for wait in found}.values())
 
     def stop(
         self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now"
@@ -247,7 +214,7 @@ class Agent:
         """
         if mode not in ("now", "after_turn"):
             raise ValueError(f"mode must be 'now' or 'after_turn', not {mode!r}")
-        run = self._find(config)
+        run = self._sessions.find(config)
         if run is None or run.producer is None or run.phase.ended:
             return False
         if mode == "after_turn":
@@ -258,44 +225,26 @@ class Agent:
 
     async def aclose(self) -> None:
         """Stop every request and close every extension that has something to close; the agent stays usable."""
-        for run in tuple(self._runs.values()):
+        runs = self._sessions.runs
+        for run in runs:
             run.cancel()
-        await join([run.producer for run in self._runs.values() if run.producer is not None], STOP_BOUND)
+        await join([run.producer for run in runs if run.producer is not None], STOP_BOUND)
         for extension in self.extensions:
             await extension.close()
 
-    def _built_in(self) -> tuple[AgentExtension, ...]:
-        return InternalMessageExtension(self._inbox), SteeringExtension(self._inbox)
+    @property
+    def limits(self) -> Limits:
+        """The bounds of its requests."""
+        return Limits(
+            self.max_iterations,
+            self.max_total_iterations,
+            self.max_internal_messages,
+            self.max_pause_continuations,
+            self.max_parallel_calls,
+        )
 
-    def _inbox(self, config: AgentRunConfig | None) -> Inbox | None:
-        run = self._find(config) if config is not None and config.session_id is not None else None
-        return run.inbox if run is not None else None
-
-    def _find(self, config: AgentRunConfig | None) -> Run | None:
-        route = self._route(config)
-        run = self._runs.get(route.session_id or "") if route is not None else None
-        if run is None or route is None or route.request_id in (None, run.context.request_id):
-            return run
-        return None
-
-    def _route(self, config: AgentRunConfig | None) -> AgentRunConfig | None:
-        if config is not None:
-            return config if config.session_id or self._config is None else self._resolve(config)
-        active = tuple(self._runs.values())
-        if len(active) > 1:
-            raise AgentProtocolError("several requests are active; pass config= to say which is meant")
-        return AgentRunConfig(session_id=active[0].session_id) if active else self._config
-
-    def _resolve(self, config: AgentRunConfig | None) -> AgentRunConfig:
-        """``config`` with the initialized session where it names none."""
-        if self._config is None:
-            raise AgentProtocolError("the agent is not initialized; use create_agent() or await agent.initialize()")
-        if config is None:
-            return self._config
-        return config if config.session_id else replace(config, session_id=self._config.session_id)
-
-    async def _events(self, start: Start | str | UserMessage, options: _Options) -> AsyncGenerator[AgentEvent, None]:
-        beginning = _fresh(start) if isinstance(start, str | UserMessage) else start
+    async def _events(self, start: Start | str | UserMessage, options: RequestOptions) -> AsyncGenerator[AgentEvent, None]:
+        beginning = start if isinstance(start, Start) else _fresh(start)
         run = self._open(beginning, options)
         channel, queue = run.channel, run.channel.queue
         try:
@@ -312,73 +261,14 @@ class Agent:
             channel.close()
             await self._close(run)
 
-    def _open(self, start: Start, options: _Options) -> Run:
+    def _open(self, start: Start, options: RequestOptions) -> Run:
         """Check everything, then claim the session."""
-        config = self._resolve(options.config)
-        config = config if config.request_id else replace(config, request_id=new_uuid7())
-        run = self._new_run(config, start, options)
-        with self._lock:
-            holder = self._runs.get(run.session_id)
-            if holder is not None:
-                raise SessionBusyError(run.session_id, holder.context.request_id)
-            self._runs[run.session_id] = run
+        run = assemble(self, self._sessions.resolve(options.config), start, options)
+        self._sessions.claim(run)
         self.state = run.context.state
-        for extension in self.extensions:
-            extension.request_started(run.context)
+        for started in self.hooks.request_started:
+            started(run.context)
         return run
-
-    def _new_run(self, config: AgentRunConfig, start: Start, options: _Options) -> Run:
-        model = options.model or self.model
-        if model is None:
-            raise AgentProtocolError("there is no model: the agent has none and the request names none")
-        metadata = json_object(options.metadata, field_name="metadata")
-        tags = json_object(options.tags, field_name="tags", nonempty_keys=True)
-        parallel = self.parallel_tool_call if options.parallel_tool_call is None else options.parallel_tool_call
-        session_id = config.session_id or ""
-        run = Run(
-            session_id=session_id,
-            limits=self._limits(),
-            settings=ModelSettings(
-                ReasoningEffort(options.reasoning_effort or self.reasoning_effort),
-                _boolean("parallel_tool_call", parallel),
-                config.cache_key or session_id,
-            ),
-            hooks=self._hooks,
-            transcript=Transcript(),
-            inbox=Inbox(internal_allowed=self.max_internal_messages > 0),
-            waitbook=Waitbook(),
-            channel=Channel(),
-            phase=PhaseMachine(),
-        )
-        run.context = AgentRunContext(
-            config=config,
-            state=AgentState(run.transcript, run.phase, config.parent_session_id),
-            tools=dict(self.tools),
-            extensions=self.extensions,
-            model=model,
-            metadata=metadata,
-            tags=tags,
-            input_message=start.message if isinstance(start, FreshInput) else None,
-            server_tools={},
-            event_queue=run.channel,
-            agent=self,
-            transcript=run.transcript,
-            inbox=run.inbox,
-            waitbook=run.waitbook,
-            _port=run,
-        )
-        if self.system_prompt:
-            run.context.add_message(SystemMessage(content=self.system_prompt))
-        return run
-
-    def _limits(self) -> Limits:
-        return Limits(
-            self.max_iterations,
-            self.max_total_iterations,
-            self.max_internal_messages,
-            self.max_pause_continuations,
-            self.max_parallel_calls,
-        )
 
     async def _close(self, run: Run) -> None:
         """Wait for the request to end, and give the session free whatever happens."""
@@ -386,20 +276,14 @@ class Agent:
             if run.producer is not None:
                 if not run.phase.ended:
                     run.cancel()
-                await join([run.producer], STOP_BOUND)
+                if not run.producer.done():
+                    await join([run.producer], STOP_BOUND)
         finally:
             if not run.phase.ended:
                 run.phase.move(AgentPhase.CANCELLED)
-            self._runs.pop(run.session_id, None)
-            self._remember(run)
-            for extension in self.extensions:
-                extension.request_finished(run.context)
-
-    def _remember(self, run: Run) -> None:
-        self._states[run.session_id] = run.context.state
-        self._states.move_to_end(run.session_id)
-        while len(self._states) > REMEMBERED_STATES:
-            self._states.popitem(last=False)
+            self._sessions.release(run)
+            for finished in self.hooks.request_finished:
+                finished(run.context)
 
 
 async def drain(stream: AsyncIterator[AgentEvent]) -> AssistantMessage:
@@ -414,7 +298,11 @@ async def drain(stream: AsyncIterator[AgentEvent]) -> AssistantMessage:
 
 
 def _fresh(message: str | UserMessage) -> FreshInput:
-    return FreshInput(UserMessage(content=message) if isinstance(message, str) else copy_user_message(message))
+    if isinstance(message, str):
+        return FreshInput(UserMessage(content=message))
+    if not isinstance(message, UserMessage):
+        raise TypeError(f"message must be a string or a UserMessage, not {type(message).__name__}")
+    return FreshInput(copy_user_message(message))
 
 
 def _own_extensions(
@@ -446,12 +334,6 @@ def _by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
             raise ValueError(f"two tools are named {tool.name!r}")
         named[tool.name] = tool
     return named
-
-
-def _boolean(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, not {value!r}")
-    return value
 
 
 def _count(name: str, value: object, least: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -140,7 +139,9 @@ class AgentRunContext(Injected):
         if event.session_id != self.session_id:
             raise AgentProtocolError(f"the event is for session {event.session_id!r}, not {self.session_id!r}")
         if event.type is AgentEventType.CUSTOM and event.payload is not None:
-            self.waitbook.note_question(event.name or "", event.payload)
+            ticket = self.waitbook.note_question(event.name or "", event.payload)
+            if ticket is not None:
+                await self.record_wait(ticket)
         await self._port.emit(event)
 
     async def publish(self, event: ExtensionEvent, *, target: str | None = None) -> None:
@@ -237,7 +238,7 @@ class ToolContext(Injected):
         self.run = run
         self.call_id = call_id
         self.tool_name = tool_name
-        self._stopped = threading.Event()
+        self._stopped = False
 
     @property
     def session_id(self) -> str:
@@ -257,11 +258,11 @@ class ToolContext(Injected):
     @property
     def cancelled(self) -> bool:
         """True once nobody waits for the result; a long sync tool should look at it and return."""
-        return self._stopped.is_set()
+        return self._stopped
 
     def cancel(self) -> None:
         """Tell the tool that nobody waits for it; for the runtime."""
-        self._stopped.set()
+        self._stopped = True
 
     async def emit(self, name: str, payload: Mapping[str, Any] | None = None) -> None:
         """Show a CUSTOM event of this call to the stream's consumer; ``tool_call_id`` is added to the payload."""

@@ -100,7 +100,7 @@ class StorageError(AgentError):
     """A session store cannot do what was asked."""
 
 
-class StoredFormatError(StorageError):
+class StoredFormatError(StorageError, ValueError):
     """A stored record is broken, or was written by a newer version."""
 
 

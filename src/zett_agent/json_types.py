@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from typing_extensions import TypeAliasType
 
@@ -30,6 +31,15 @@ def json_object(
             raise ValueError(f"{field_name} must not have a blank key")
         result[_key(key, field_name)] = _value(item, f"{field_name}[{key!r}]")
     return result
+
+
+def copy_json(value: Any) -> Any:  # Any: whatever a model sent; JSON in, JSON out
+    """A copy of a JSON value that shares nothing mutable with it."""
+    if isinstance(value, dict):
+        return {key: copy_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copy_json(item) for item in value]
+    return value
 
 
 def _key(key: object, where: str) -> str:

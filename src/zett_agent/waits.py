@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -45,7 +45,7 @@ class Wait:
     session_id: str
     request_id: str
     extension: str
-    response_events: Collection[str]
+    response_events: frozenset[str]
     correlation_field: str
     created_at: datetime
     tool: str | None = None

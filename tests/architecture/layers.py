@@ -43,7 +43,12 @@ LAYERS: dict[str, Layer] = {
         "_runtime/resumption _runtime/phase _runtime/transcript _runtime/inbox _runtime/waitbook _runtime/channel "
         "_runtime/journal _runtime/supervisor context",
     ),
-    "hooks": Layer(Kind.FLOOR, "extensions/base extensions/external _runtime/hooks"),
+    # The last four are the extensions that an Agent brings itself.
+    "hooks": Layer(
+        Kind.FLOOR,
+        "extensions/base extensions/external _runtime/hooks "
+        "extensions/memory extensions/tool_guidelines extensions/steering extensions/internal_message",
+    ),
     "engine": Layer(
         Kind.FLOOR,
         "_runtime/run _runtime/output _runtime/model_step _runtime/call _runtime/tool_step _runtime/loop "

@@ -19,6 +19,8 @@ PARAMETERS = 6  # of every kind, but for self and cls; *args and **kwargs are on
 # the soft limits only: the hard ones hold for all, and no function has more than six positional parameters. An entry
 # that is no longer needed fails the test.
 EXCEPTIONS: dict[str, str] = {
+    "agent:Agent.__init__": "the constructor's options are the interface; all but the model are keyword-only",
+    "providers/openai:OpenAIProvider.__init__": "an option for each thing endpoints differ in; all keyword-only but two",
     "tools/base:tool": "the decorator's options are the interface; all are keyword-only",
 }
 

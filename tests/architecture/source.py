@@ -47,6 +47,7 @@ class Import:
     line: int
     in_function: bool
     for_types: bool
+    by_call: bool
 
 
 def read(root: Path = ROOT) -> list[File]:
@@ -115,17 +116,16 @@ class _Finder(ast.NodeVisitor):
             self._add(whole if whole in self._names else base, node.lineno)
 
     def visit_Call(self, node: ast.Call) -> None:
-        """``import_module("zett_agent.x")`` is an import inside a function, wherever it stands."""
+        """``import_module("zett_agent.x")`` is an import too, inside a function or not."""
         if ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__") and node.args:
             target = node.args[0]
             if isinstance(target, ast.Constant) and isinstance(target.value, str):
-                self._functions += 1
-                self._add(target.value, node.lineno)
-                self._functions -= 1
+                self._add(target.value, node.lineno, by_call=True)
         self.generic_visit(node)
 
-    def _add(self, module: str, line: int) -> None:
+    def _add(self, module: str, line: int, *, by_call: bool = False) -> None:
         if module != PACKAGE and not module.startswith(f"{PACKAGE}."):
             return
         imported = self._names.get(module, "/".join(module.split(".")[1:]) or "__init__")
-        self.found.append(Import(self._file.name, imported, line, self._functions > 0, self._type_blocks > 0))
+        found = Import(self._file.name, imported, line, self._functions > 0, self._type_blocks > 0, by_call)
+        self.found.append(found)

@@ -119,6 +119,13 @@ def test_an_import_inside_a_function_is_a_fault_even_downwards(tmp_path: Path, t
     assert fault.endswith("imports messages inside a function")
 
 
+def test_a_top_may_load_a_command_when_it_is_asked_for(tmp_path: Path) -> None:
+    text = "from importlib import import_module\ndef main():\n    import_module('zett_agent.cli.app')\n"
+    assert floor_faults(plant(tmp_path, {"cli/app": "", "cli/__init__": text})) == []
+    (fault,) = floor_faults(plant(tmp_path, {"cli/__init__": "def main():\n    import zett_agent.cli.app\n"}))
+    assert fault.endswith("imports cli/app inside a function")
+
+
 def test_an_import_of_another_package_is_not_judged(tmp_path: Path) -> None:
     assert floor_faults(plant(tmp_path, {"messages": "import zett_agents\ndef f():\n    import griffe"})) == []
 

@@ -46,7 +46,8 @@ class Channel:
             return False
         self.queue.append(event)
         if self._getter is not None:
-            self._wake()
+            self._getter.set_result(None)
+            self._getter = None
         return len(self.queue) >= HIGH_WATER
 
     async def drained(self) -> None:
@@ -60,10 +61,11 @@ class Channel:
     async def more(self) -> bool:
         """For the consumer: True when there is something in ``queue``, False at the end; raises what the producer raised."""
         if not self.queue and not self._finished:
-            self._getter = asyncio.get_running_loop().create_future()
-            self._release()
+            getter = self._getter = asyncio.get_running_loop().create_future()
+            if self._parked:
+                self._release()
             try:
-                await self._getter
+                await getter
             finally:
                 self._getter = None
         if self.queue:
@@ -76,7 +78,9 @@ class Channel:
         """For the producer: nothing follows; the consumer gets what is queued, then ``error`` if there is one."""
         if not self._finished:
             self._finished, self._error = True, error
-            self._wake()
+            if self._getter is not None:
+                self._getter.set_result(None)
+                self._getter = None
             self._release()
 
     def close(self) -> None:
@@ -100,10 +104,6 @@ class Channel:
         if event.type in TERMINAL_EVENTS:
             self.finish()
         return event
-
-    def _wake(self) -> None:
-        if self._getter is not None and not self._getter.done():
-            self._getter.set_result(None)
 
     def _release(self) -> None:
         parked, self._parked = self._parked, []

@@ -24,7 +24,6 @@ async def complete(run: Run, answer: AssistantMessage) -> None:
     await each(run.hooks.on_success, run.context, answer)
     await finish_pass(run)
     await run.tell(AgentEventType.RUN_COMPLETED, message=answer)
-    await run.channel.drained()
 
 
 async def finish_pass(run: Run) -> None:
@@ -45,7 +44,6 @@ async def fail(run: Run, error: BaseException) -> None:
     if run.journal is not None:
         await _safely("the log", run.journal.closed(AgentPhase.FAILED.value, error), error)
     await run.tell(AgentEventType.RUN_FAILED, error=error)
-    await run.channel.drained()
 
 
 async def cancel(run: Run) -> None:
@@ -57,7 +55,6 @@ async def cancel(run: Run) -> None:
     if run.journal is not None:
         await _safely("the log", run.journal.closed(AgentPhase.CANCELLED.value), None)
     await run.tell(AgentEventType.RUN_CANCELLED)
-    await run.channel.drained()
 
 
 async def _close_history(run: Run, error: BaseException | None) -> None:
@@ -65,8 +62,11 @@ async def _close_history(run: Run, error: BaseException | None) -> None:
     if run.partial is not None:
         await _append(run, run.partial, error)
     for call in run.transcript.open_calls:
-        text = STOPPED_WITHIN if call.id in run.started else STOPPED_BEFORE
-        await _append(run, failed_result(call, text), error)
+        result = failed_result(call, STOPPED_WITHIN if call.id in run.started else STOPPED_BEFORE)
+        await _append(run, result, error)
+        live = run.shown.pop(call.id, None)
+        if live is not None:  # whoever saw it start sees it end
+            await run.tell(AgentEventType.TOOL_FAILED, tool_calls=[live], message=result, error=error)
 
 
 async def _append(run: Run, message: AnyMessage, error: BaseException | None) -> None:
@@ -89,7 +89,8 @@ async def _return_input(run: Run, error: BaseException | None) -> None:
 async def _commit(run: Run, to: AgentPhase, error: BaseException | None) -> None:
     before = run.phase.move(to)
     now, ticks = datetime.now(UTC), monotonic_ns()
-    await _publish(run, PhaseTransitionEvent(before, to, now, ticks), error)
+    if run.hooks.listeners(PhaseTransitionEvent):
+        await _publish(run, PhaseTransitionEvent(before, to, now, ticks), error)
     if to is AgentPhase.CANCELLED:
         await _publish(run, RunCancelledEvent(before, now, ticks), error)
 

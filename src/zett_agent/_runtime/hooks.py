@@ -41,6 +41,8 @@ class HookChain:
         "on_success",
         "on_tool",
         "on_tool_call",
+        "request_finished",
+        "request_started",
     )
 
     def __init__(self, extensions: Sequence[AgentExtension]) -> None:
@@ -61,6 +63,8 @@ class HookChain:
         self.on_success: tuple[Hook, ...] = self._bound("on_success")
         self.on_error: tuple[Hook, ...] = self._bound("on_error")
         self.on_compact: tuple[Hook, ...] = self._bound("on_compact")
+        self.request_started: tuple[Callable[..., None], ...] = self._bound("request_started")
+        self.request_finished: tuple[Callable[..., None], ...] = self._bound("request_finished")
         self._listeners: dict[type[ExtensionEvent], tuple[tuple[str, Hook], ...]] = {}
 
     def listeners(self, kind: type[ExtensionEvent]) -> tuple[tuple[str, Hook], ...]:

@@ -78,11 +78,12 @@ class Journal:
     async def wait(self, ticket: Ticket) -> None:
         """A wait opened, was answered, or ended without an answer."""
         wait, state = ticket.wait, ticket.state
-        if state is WaitState.OPEN:
+        if not ticket.recorded:
+            ticket.recorded = True
             await self._write(records.wait_opened(wait))
-        elif state is WaitState.ANSWERED and ticket.answer is not None:
+        if state is WaitState.ANSWERED and ticket.answer is not None:
             await self._write(records.wait_answered(wait.id, ticket.answer, at=_now()))
-        else:
+        elif state is not WaitState.OPEN:
             await self._write(records.wait_closed(wait.id, state, at=_now()))
 
     async def closed(self, outcome: str, error: BaseException | None = None) -> None:

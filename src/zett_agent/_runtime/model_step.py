@@ -32,14 +32,15 @@ async def model_step(run: Run) -> AssistantMessage:
     try:
         response = _settle(run, await _stream(run, request, output))
     except BaseException:
-        run.partial = output.partial()
+        run.partial = output.cut_off()
         raise
     await run.move(AgentPhase.READY)
     await run.append(response.message, output.timing(), response.usage)
     await each(run.hooks.after_model, run.context, response)
     await run.tell(AgentEventType.MODEL_COMPLETED, response=response)
     message = response.message
-    if message.stop is not None and not _continues(run, message):
+    continues = _continues(run, message)
+    if message.stop is not None and not continues:
         await run.tell(AgentEventType.MODEL_STOPPED, stop=message.stop, response=response, message=message)
     return message
 
@@ -112,7 +113,7 @@ def _settle(run: Run, response: ModelResponse) -> ModelResponse:
     own = replace(
         message,
         attributes=dict(message.attributes),
-        tool_calls=_own_calls(run, calls),
+        tool_calls=_own_calls(run, calls) if calls else (),
         stop=None if stop.ok else stop,
     )
     return ModelResponse(own, response.finish_reason, response.usage, stop)

@@ -31,6 +31,10 @@ class InternalInput:
     kind: ClassVar[str] = "internal"
     message: AgentMessage
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.message, AgentMessage):
+            raise TypeError(f"message must be an AgentMessage, not {type(self.message).__name__}")
+
 
 @dataclass(frozen=True, slots=True)
 class Resumption:

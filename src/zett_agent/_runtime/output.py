@@ -25,7 +25,12 @@ from zett_agent.stop import StopInfo, StopReason
 _TEXT = ModelEventType.TEXT_DELTA
 _TEXT_OUT = AgentEventType.TEXT_DELTA
 _GENERATING = AgentPhase.GENERATING
+_SERVER_FAILED = AgentEventType.SERVER_TOOL_FAILED
 
+_ENDS = {
+    AgentEventType.REASONING_STARTED: AgentEventType.REASONING_COMPLETED,
+    AgentEventType.CONTENT_STARTED: AgentEventType.CONTENT_COMPLETED,
+}
 _BOUNDARIES: dict[AgentEventType, type[ModelOutputLifecycleEvent]] = {
     AgentEventType.REASONING_STARTED: ReasoningStartedEvent,
     AgentEventType.REASONING_COMPLETED: ReasoningCompletedEvent,
@@ -45,18 +50,25 @@ class Mark(NamedTuple):
         """This moment."""
         return cls(datetime.now(UTC), monotonic_ns())
 
+    def until_now(self) -> MessageTiming:
+        """The timing of a message that was begun at this mark."""
+        end = Mark.now()
+        return MessageTiming(self.at, end.at, end.ns - self.ns)
+
 
 class Output:
     """Follows one model stream. Reasoning may open again and again, content opens once and ends with the response."""
 
     __slots__ = (
         "_content_open",
+        "_due",
         "_marks",
         "_reasoning_open",
         "_run",
         "_server_calls",
         "_started",
         "_text",
+        "_timed",
         "response",
     )
 
@@ -65,9 +77,12 @@ class Output:
         self._text: list[str] = []
         self._content_open = False
         self._reasoning_open = False
+        #: The ends of what was shown to start.
+        self._due: list[AgentEventType] = []
         self._server_calls: dict[str, str] = {}
         self._marks: dict[AgentEventType, Mark] = {}
-        self._started = Mark.now()
+        self._timed = run.records_messages
+        self._started = Mark.now() if self._timed else None
         self.response: ModelResponse | None = None
 
     async def consume(self, stream: AsyncIterator[ModelEvent]) -> ModelResponse:
@@ -85,15 +100,24 @@ class Output:
             raise AgentProtocolError("the model stream ended without a response")
         return self.response
 
-    def timing(self) -> MessageTiming:
-        """When the message was made."""
+    def timing(self) -> MessageTiming | None:
+        """When the message was made; None when nobody wants to know."""
+        if self._started is None:
+            return None
         end = Mark.now()
         reasoning = self._span(AgentEventType.REASONING_STARTED, AgentEventType.REASONING_COMPLETED)
         content = self._span(AgentEventType.CONTENT_STARTED, AgentEventType.CONTENT_COMPLETED)
         return MessageTiming(self._started.at, end.at, end.ns - self._started.ns, *reasoning, *content)
 
-    def partial(self) -> AssistantMessage | None:
-        """The text so far as an interrupted message; None when there is none."""
+    def cut_off(self) -> AssistantMessage | None:
+        """Show the end of whatever is open, and return the text so far as an interrupted message if there is any."""
+        for kind in self._due:
+            self._run.channel.send(AgentEvent(kind, self._run.session_id, _GENERATING))
+        for call_id, name in self._server_calls.items():
+            result = ServerToolResult(call_id, name, error_code="interrupted")
+            self._run.channel.send(
+                AgentEvent(_SERVER_FAILED, self._run.session_id, _GENERATING, server_tool_result=result)
+            )
         text = "".join(self._text)
         if not text.strip():
             return None
@@ -150,19 +174,30 @@ class Output:
         if closes_content and self._content_open:
             self._content_open = False
             due.append(AgentEventType.CONTENT_COMPLETED)
-        await self._bound(*due)
+        if due:
+            await self._bound(*due)
 
     async def _bound(self, *kinds: AgentEventType) -> None:
         for kind in kinds:
-            mark = Mark.now()
-            if kind is AgentEventType.REASONING_STARTED:
-                self._marks.setdefault(kind, mark)
-            else:
-                self._marks[kind] = mark
-            if self._run.hooks.listeners(_BOUNDARIES[kind]):
-                await self._run.publish(_BOUNDARIES[kind](mark.at, mark.ns))
+            listened = self._run.hooks.listeners(_BOUNDARIES[kind])
+            if self._timed or listened:
+                mark = Mark.now()
+                self._keep(kind, mark)
+                if listened:
+                    await self._run.publish(_BOUNDARIES[kind](mark.at, mark.ns))
         for kind in kinds:
+            if kind in _ENDS:
+                self._due.append(_ENDS[kind])
+            else:
+                self._due.remove(kind)
             await self._run.tell(kind)
+
+    def _keep(self, kind: AgentEventType, mark: Mark) -> None:
+        """Reasoning lasts from its first start to its last end, content from its start to the response."""
+        if kind is AgentEventType.REASONING_STARTED:
+            self._marks.setdefault(kind, mark)
+        else:
+            self._marks[kind] = mark
 
     async def _server_tool(self, event: ModelEvent) -> None:
         call, delta, result = event.server_tool_call, event.server_tool_input_delta, event.server_tool_result

@@ -22,7 +22,7 @@ from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase, ExtensionEvent
 from zett_agent.exceptions import AgentIterationLimitError, AgentProtocolError
 from zett_agent.extensions.events import MessageAppendedEvent, MessageTiming, PhaseTransitionEvent
-from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, UserMessage
+from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, ToolCall, UserMessage
 from zett_agent.model import ModelUsage, ReasoningEffort, ToolDefinition
 from zett_agent.tools.base import AgentTool
 
@@ -36,7 +36,7 @@ _COMPACTION = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Limits:
     """The bounds of a request; see ``Agent`` for what each counts."""
 
@@ -47,7 +47,7 @@ class Limits:
     max_parallel_calls: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ModelSettings:
     """What each model call of a request is made with."""
 
@@ -88,12 +88,19 @@ class Run:
     executing: int = 0
     #: Calls whose handler was entered and whose result is not in the history yet.
     started: set[str] = field(default_factory=set)
+    #: Calls whose TOOL_STARTED was shown and whose end was not.
+    shown: dict[str, ToolCall] = field(default_factory=dict)
     partial: AssistantMessage | None = None
     cancel_requested: bool = False
     stop_after_turn: bool = False
     offered: tuple[AgentTool, ...] = ()
     definitions: Sequence[ToolDefinition] = ()
     producer: asyncio.Task[None] | None = None
+
+    @property
+    def records_messages(self) -> bool:
+        """True when somebody wants to know of appended messages, and when they were made."""
+        return self.journal is not None or bool(self.hooks.listeners(MessageAppendedEvent))
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
@@ -153,13 +160,12 @@ class Run:
         self, message: AnyMessage, timing: MessageTiming | None = None, usage: ModelUsage | None = None
     ) -> None:
         """Log and announce a message that stands in the history."""
-        listened = self.hooks.listeners(MessageAppendedEvent)
-        if self.journal is None and not listened:
+        if not self.records_messages:
             return
         timing = timing or MessageTiming.instant()
         if self.journal is not None:
             await self.journal.message(message, timing, usage)
-        if listened:
+        if self.hooks.listeners(MessageAppendedEvent):
             await self.publish(MessageAppendedEvent(message, timing, usage))
 
     async def record_wait(self, ticket: Ticket) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable
-from contextvars import Context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -13,6 +12,11 @@ _LOG = logging.getLogger("zett_agent")
 
 #: Seconds that cancelled work has to end before it is named in the log and left alone.
 STOP_BOUND = 10.0
+
+
+def start_task(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+    """Run ``coroutine`` as an asyncio task that the caller itself awaits or stops before it returns."""
+    return asyncio.get_running_loop().create_task(coroutine, name=name)
 
 
 class Supervisor:
@@ -23,11 +27,9 @@ class Supervisor:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def spawn(
-        self, coroutine: Coroutine[Any, Any, T], *, name: str, context: Context | None = None
-    ) -> asyncio.Task[T]:
+    def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Run ``coroutine`` as an asyncio task of this supervisor."""
-        task = asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
+        task = start_task(coroutine, name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

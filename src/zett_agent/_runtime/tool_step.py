@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from zett_agent._runtime.call import Batch, run_call
+from zett_agent._runtime.call import Batch, CallRun
 from zett_agent._runtime.run import Run
-from zett_agent._runtime.supervisor import STOP_BOUND, join, stop_tasks
+from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task, stop_tasks
 from zett_agent._runtime.transcript import failed_result
 from zett_agent.events import AgentEventType
 from zett_agent.exceptions import AgentIterationLimitError
@@ -103,23 +103,29 @@ async def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
     limit = run.limits.max_parallel_calls
     batch = Batch(asyncio.Semaphore(limit) if len(calls) > limit else None)
-    tasks = [run.supervisor.spawn(run_call(run, call, batch), name=f"zett call {call.id}") for call in calls]
+    pipelines = [CallRun(run, call, batch) for call in calls]
+    if batch.slots is None and not run.hooks.before_tool:
+        # Nothing can hold one of them back, so they start together and wait for the consumer once.
+        for pipeline in pipelines:
+            await pipeline.start()
+        await run.channel.drained()
+    tasks = [start_task(pipeline.complete(), f"zett call {pipeline.call.id}") for pipeline in pipelines]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     except asyncio.CancelledError:
         batch.stopping = True
         await stop_tasks(tasks)
         raise
-    await _stop_siblings(batch, tasks)
+    await _stop_siblings(batch, pipelines, tasks)
     for task in tasks:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
             raise error
 
 
-async def _stop_siblings(batch: Batch, tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _stop_siblings(batch: Batch, pipelines: Sequence[CallRun], tasks: Sequence[asyncio.Task[None]]) -> None:
     """After a hook failed: let calls whose handler has ended keep their result, cancel the others."""
-    running = [task for task in tasks if not task.done()]
+    running = [(pipeline.call.id, task) for pipeline, task in zip(pipelines, tasks, strict=True) if not task.done()]
     if running:
         batch.stopping = True
-        await stop_tasks([task for task in running if task not in batch.settling])
-        await join(running, STOP_BOUND)
+        await stop_tasks([task for call_id, task in running if call_id not in batch.settling])
+        await join([task for _, task in running], STOP_BOUND)

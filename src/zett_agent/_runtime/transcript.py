@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -69,10 +70,12 @@ class Transcript:
     while calls are open follows after their results. Views that were handed out never change.
     """
 
-    __slots__ = ("_after", "_batch_at", "_ids", "_items", "_open", "_restored_to", "_settled", "_viewed")
+    __slots__ = ("_after", "_batch_at", "_ids", "_items", "_open", "_restored_to", "_settled", "_viewed", "rewritten")
 
     def __init__(self, messages: Iterable[AnyMessage] = ()) -> None:
         self._reset()
+        #: True once the restored part was changed: what it was restored from no longer matches it.
+        self.rewritten = False
         self._ids: set[str] = set()
         self._restored_to = 0
         for message in messages:
@@ -133,13 +136,16 @@ class Transcript:
         self._own(index)
         self._items.insert(index, message)
         self._batch_at += index <= self._batch_at
-        self._restored_to += index < self._restored_to
+        if index < self._restored_to:
+            self._restored_to += 1
+            self.rewritten |= not isinstance(message, SystemMessage)
 
     def replace(self, messages: Iterable[AnyMessage]) -> None:
         """Take ``messages`` as the history; what breaks the pairing in it is repaired, see ``adopt``."""
         taken = list(messages)
         self._reset()
         self._restored_to = 0
+        self.rewritten = True
         for message in taken:
             self.adopt(message)
 
@@ -179,6 +185,10 @@ class Transcript:
             del self._items[position]
             self._restored_to -= 1
 
+    def since_restored(self) -> Sequence[AnyMessage]:
+        """What joined the history since it was restored."""
+        return self._items[self._restored_to :]
+
     def mark_restored(self) -> None:
         """Take everything up to here as restored history."""
         self._restored_to = len(self._items)
@@ -207,8 +217,8 @@ class Transcript:
         if result.tool_call_id not in self._open:
             raise AgentProtocolError(f"no open call has the id {result.tool_call_id!r}")
         order, _ = self._open.pop(result.tool_call_id)
-        before = sum(1 for other in self._settled if other < order)
-        self._settled.append(order)
+        before = bisect(self._settled, order)
+        self._settled.insert(before, order)
         at = self._batch_at + 1 + before
         self._own(at)
         self._items.insert(at, result)

@@ -15,13 +15,15 @@ from zett_agent.waits import ExternalEvent, Wait, WaitState
 class Ticket:
     """One place in the book; ``state`` moves once, from open to answered, expired or abandoned."""
 
-    __slots__ = ("_future", "_loop", "_timer", "answer", "default", "state", "wait")
+    __slots__ = ("_future", "_loop", "_timer", "answer", "default", "recorded", "state", "wait")
 
     def __init__(self, wait: Wait, default: ExternalEvent | None) -> None:
         self.wait = wait
         self.default = default
         self.state = WaitState.OPEN
         self.answer: ExternalEvent | None = None
+        #: True once the log has the open wait.
+        self.recorded = False
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[ExternalEvent] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
@@ -126,13 +128,15 @@ class Waitbook:
         for wait in self.pending():
             self.abandon(wait.id, error)
 
-    def note_question(self, event_name: str, payload: Mapping[str, Any]) -> None:
+    def note_question(self, event_name: str, payload: Mapping[str, Any]) -> Ticket | None:
         """Keep the payload of an event that asks, so that a client that comes later can show the question."""
         with self._lock:
             for ticket in self._open.values():
                 wait = ticket.wait
                 if wait.question is None and payload.get(wait.correlation_field) == wait.id:
                     ticket.wait = replace(wait, event_name=event_name, question=dict(payload))
+                    return ticket
+        return None
 
     def _leave(self, wait_id: str, state: WaitState, event: ExternalEvent | None) -> Ticket | None:
         with self._lock:

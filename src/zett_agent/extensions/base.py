@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import ClassVar
+from typing import ClassVar, Protocol
+from weakref import WeakSet
 
 from typing_extensions import TypeAliasType
 
@@ -20,7 +20,14 @@ from zett_agent.waits import ExternalEvent, Wait
 ModelRequestNext = TypeAliasType("ModelRequestNext", Callable[[ModelRequest], AsyncIterator[ModelEvent]])
 ToolCallNext = TypeAliasType("ToolCallNext", Callable[[], Awaitable[ToolResult]])
 
-_COUNT = threading.Lock()
+
+class ActivePort(Protocol):
+    """What an extension needs to know of the agents that use it."""
+
+    @property
+    def pending(self) -> bool:
+        """True while a request is active."""
+        ...
 
 
 class AgentExtension:
@@ -37,7 +44,7 @@ class AgentExtension:
     subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (ExtensionEvent,)
 
     _name: str | None = None
-    _active: int = 0
+    _agents: WeakSet[ActivePort] | None = None
 
     @property
     def name(self) -> str:
@@ -51,17 +58,19 @@ class AgentExtension:
     @property
     def pending(self) -> bool:
         """True while a request of any agent uses this instance."""
-        return self._active > 0
+        return any(agent.pending for agent in tuple(self._agents or ()))
+
+    def attach(self, agent: ActivePort) -> None:
+        """Remember, weakly, an agent that uses this instance; for the agent."""
+        if self._agents is None:
+            self._agents = WeakSet()
+        self._agents.add(agent)
 
     def request_started(self, context: AgentRunContext) -> None:
-        """A request that uses this instance begins; for bookkeeping, call super."""
-        with _COUNT:
-            self._active += 1
+        """A request that uses this instance begins; for bookkeeping, must not fail."""
 
     def request_finished(self, context: AgentRunContext) -> None:
-        """A request that used this instance is over, whatever its outcome; call super."""
-        with _COUNT:
-            self._active -= 1
+        """A request that used this instance is over, whatever its outcome; for bookkeeping, must not fail."""
 
     def for_child(self) -> AgentExtension | None:
         """What a subagent of this agent's requests inherits of this extension; nothing by default."""

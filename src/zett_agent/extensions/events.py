@@ -57,9 +57,11 @@ class MessageTiming:
 
 
 def _trio(name: str, started: datetime | None, completed: datetime | None, duration: int | None) -> None:
-    if len({started is None, completed is None, duration is None}) != 1:
+    if started is None and completed is None and duration is None:
+        return
+    if started is None or completed is None or duration is None:
         raise ValueError(f"{name}_started_at, {name}_completed_at and {name}_duration_ns go together")
-    if duration is not None and duration < 0:
+    if duration < 0:
         raise ValueError(f"{name}_duration_ns must not be negative")
 
 

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
-from zett_agent._runtime.waitbook import Ticket, Waitbook
+from zett_agent._runtime.waitbook import Waitbook
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.events import ExtensionEvent, RunCancelledEvent
 from zett_agent.tools.base import current_tool_call_id
-from zett_agent.waits import ExternalEvent, Wait, WaitState
+from zett_agent.waits import ExternalEvent, Wait
 
 __all__ = ["ExternalEvent", "ExternalEventExtension"]
 
@@ -69,13 +69,14 @@ class ExternalEventExtension(AgentExtension):
         ticket = context.waitbook.open(wait, timeout=timeout, default=default)
         self._books[key] = context.waitbook
         try:
-            await context.record_wait(ticket)
             yield
+            if not ticket.recorded:  # the body asked in a way of its own
+                await context.record_wait(ticket)
             self._staged[key] = await ticket.result()
         finally:
             del self._books[key]
             context.waitbook.remove(wait.id)
-            if ticket.state is not WaitState.OPEN:
+            if ticket.recorded:
                 await context.record_wait(ticket)
 
     def _take_external_event(self, context: AgentRunContext) -> ExternalEvent:

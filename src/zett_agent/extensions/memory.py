@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from typing import ClassVar
 
 from zett_agent._runtime.transcript import Transcript
 from zett_agent.context import AgentRunContext
-from zett_agent.events import CompactionEvent, ExtensionEvent
-from zett_agent.exceptions import AgentProtocolError, SessionBusyError
+from zett_agent.exceptions import SessionBusyError
 from zett_agent.extensions.base import AgentExtension
-from zett_agent.extensions.events import MessageAppendedEvent
-from zett_agent.messages import AnyMessage, SystemMessage, ToolMessage, UserMessage
+from zett_agent.messages import AnyMessage, SystemMessage
 
 _LOG = logging.getLogger("zett_agent")
 
@@ -20,11 +17,10 @@ _LOG = logging.getLogger("zett_agent")
 class InMemoryMessageAccumulator(AgentExtension):
     """Remembers the dialogue of each session and gives it to the session's next request.
 
-    ``max_sessions`` bounds how many are kept; the least recently used idle ones are forgotten first, which is logged once.
-    None means no bound. Messages are shared with the requests, not copied: treat appended messages as final.
+    What a request added is remembered when it is over, whatever its outcome. ``max_sessions`` bounds how many sessions are
+    kept; the least recently used idle ones are forgotten first, which is logged once. None means no bound. Messages are
+    shared with the requests, not copied: treat appended messages as final.
     """
-
-    subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (MessageAppendedEvent, CompactionEvent)
 
     def __init__(self, *, max_sessions: int | None = 10_000) -> None:
         if max_sessions is not None and max_sessions < 1:
@@ -54,33 +50,28 @@ class InMemoryMessageAccumulator(AgentExtension):
             self._sessions.move_to_end(session_id)
             context.restore_messages(known.view())
 
-    async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:
-        """Remember what is appended; after a compaction, what is left."""
-        if isinstance(event, CompactionEvent):
-            left = [message for message in context.transcript.view() if _remembered(message)]
-            self._sessions[context.session_id] = Transcript(left)
-        elif isinstance(event, MessageAppendedEvent) and _remembered(event.message):
-            self._remember(context, event.message)
-
     def request_finished(self, context: AgentRunContext) -> None:
-        """Free the session for other requests, and forget the oldest ones above the bound."""
-        super().request_finished(context)
-        if self._holders.get(context.session_id) == context.request_id:
-            del self._holders[context.session_id]
+        """Remember what the request added, and free the session for other requests."""
+        if self._holders.get(context.session_id) != context.request_id:
+            return  # it never came to restore anything
+        del self._holders[context.session_id]
+        self._remember(context)
         self._evict()
 
-    def _remember(self, context: AgentRunContext, message: AnyMessage) -> None:
-        transcript = self._sessions.get(context.session_id)
-        if transcript is None:
-            transcript = self._sessions[context.session_id] = Transcript()
-        if isinstance(message, UserMessage) and message is context.input_message:
-            transcript.mark_restored()
-            transcript.drop_unanswered_input()
-        try:
-            transcript.append(message)
-        except AgentProtocolError:
-            if not isinstance(message, ToolMessage):  # a result whose call was not to be remembered
-                raise
+    def _remember(self, context: AgentRunContext) -> None:
+        transcript = context.transcript
+        known = self._sessions.get(context.session_id)
+        added = transcript.view() if transcript.rewritten else transcript.since_restored()
+        if known is None or transcript.rewritten:
+            known = Transcript()
+        known.mark_restored()
+        if any(message is context.input_message for message in added):
+            known.drop_unanswered_input()
+        for message in added:
+            if message.include_in_messages and not isinstance(message, SystemMessage):
+                known.adopt(message)
+        if len(known):
+            self._sessions[context.session_id] = known
 
     def _evict(self) -> None:
         if self._max_sessions is None or len(self._sessions) <= self._max_sessions:
@@ -91,7 +82,3 @@ class InMemoryMessageAccumulator(AgentExtension):
         idle = [session_id for session_id in self._sessions if session_id not in self._holders]
         for session_id in idle[: len(self._sessions) - self._max_sessions]:
             del self._sessions[session_id]
-
-
-def _remembered(message: AnyMessage) -> bool:
-    return message.include_in_messages and not isinstance(message, SystemMessage)

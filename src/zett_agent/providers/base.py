@@ -68,8 +68,8 @@ def _finite(value: object) -> object:
 class WireCache(Generic[_T]):
     """Remembers what messages and definitions became on the wire, so that a request converts only what is new.
 
-    Messages cannot be referenced weakly or hashed, so an entry keeps its object alive, which also keeps its id from being
-    used again. Two generations bound that: what was not used since the younger one filled up is dropped.
+    Messages cannot be referenced weakly or hashed, so an entry keeps its object alive, which also keeps its id from
+    being used again. Two generations bound that: what was not used since the younger one filled up is dropped.
     """
 
     def __init__(self, limit: int = 16 * 1024 * 1024) -> None:
@@ -112,15 +112,15 @@ def check_secret(name: str, value: object) -> str:
 def check_base_url(value: object) -> str:
     """Return an http(s) URL without a trailing slash; ValueError for anything else, and for credentials in it."""
     text = check_text("base_url", value).rstrip("/")
+    if "@" in text:
+        raise ValueError("base_url must not hold credentials; use api_key or extra_headers")
     try:
         parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        raise ValueError(f"base_url is not a URL: {text!r}") from None
-    if not usable or parts.query or parts.fragment:
-        raise ValueError(f"base_url must be an http or https URL with a host and no query, not {text!r}")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("base_url must not hold credentials; use api_key or extra_headers")
+        usable = False
+    if not usable or "?" in text or "#" in text:
+        raise ValueError(f"base_url must be an http or https URL with a host and without a query, not {text!r}")
     return text
 
 
@@ -153,8 +153,8 @@ def check_texts(name: str, value: str | Iterable[str] | None) -> tuple[str, ...]
 def validate_extra_headers(value: object) -> dict[str, str]:
     """Return a copy of a mapping from header names to values; ValueError names the field, never a value."""
     headers = _texts("extra_headers", value)
-    if any(not text.isprintable() for pair in headers.items() for text in pair):
-        raise ValueError("extra_headers must hold printable characters only")
+    if not all(text.isascii() and text.isprintable() for pair in headers.items() for text in pair):
+        raise ValueError("extra_headers must hold printable ASCII characters only")
     return headers
 
 

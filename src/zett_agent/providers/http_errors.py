@@ -8,13 +8,14 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import unescape
-from http import HTTPStatus
+from http.client import responses
 from typing import Any
 
 from zett_agent.exceptions import ProviderAuthError, ProviderHTTPError, ProviderResponseError
 from zett_agent.providers.retry import Failure, retry_after_seconds
 from zett_agent.stop import StopInfo, StopReason
 
+_READ = 16_384  # a longer body is cut before any pattern looks at it
 _PREVIEW = 300
 _TITLE = 120
 _NEVER_RETRY = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
@@ -47,6 +48,7 @@ class ErrorBody:
 
 def read_error_body(content_type: str, text: str) -> ErrorBody:
     """Read a body that is JSON, HTML or plain text."""
+    text = text[:_READ]
     head = text.lstrip()[:64].lower()
     if "html" in content_type.lower() or head.startswith(("<!doctype html", "<html", "<head", "<body")):
         return ErrorBody(_html_preview(text), is_html=True)
@@ -64,13 +66,14 @@ def read_error_object(value: object) -> ErrorBody:
         inner = {"message": inner if isinstance(inner, str) else json.dumps(inner)}
     texts = (inner.get(key) for key in ("message", "detail", "msg", "error_description"))
     message = next((text for text in texts if isinstance(text, str) and text.strip()), None) or json.dumps(inner)
-    words = tuple(str(inner[key]).lower() for key in ("code", "type", "status") if isinstance(inner.get(key), str | int))
+    values = (inner.get(key) for key in ("code", "type", "status"))
+    words = tuple(str(value).lower() for value in values if isinstance(value, str | int))
     return ErrorBody(_bounded(message, _PREVIEW), words, error=inner)
 
 
 def http_failure(provider: str, status: int, body: ErrorBody, headers: Mapping[str, str]) -> Failure:
     """Classify a status: 408, 409, 429 and 5xx may be repeated, an exhausted quota may not."""
-    reason = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else None
+    reason = responses.get(status)
     text = f"{provider} answered {status}{f' {reason}' if reason else ''}{f': {body.preview}' if body.preview else ''}"
     if status in (401, 403):
         return Failure(ProviderAuthError(text))
@@ -93,7 +96,7 @@ def _stream_status(words: tuple[str, ...]) -> int:
 
 
 def stop_of_failure(status: int, body: ErrorBody) -> StopInfo | None:
-    """The stop that a refused request amounts to: a content filter, a moderation verdict or a full context; else None."""
+    """The stop that a refused request amounts to (a content filter, a moderation verdict, a full context), or None."""
     if status == 400 and {"content_filter", "content_policy_violation"} & {*body.words}:
         return StopInfo(StopReason.REFUSAL, "content_filter", "content_filter", body.preview)
     metadata = body.error.get("metadata")
@@ -108,14 +111,15 @@ def stop_of_failure(status: int, body: ErrorBody) -> StopInfo | None:
 
 def transport_failure(provider: str, what: str, error: BaseException) -> Failure:
     """A connection that could not be made, or broke; a certificate that is not trusted is not worth another try."""
-    chain = list(_chain(error))
+    chain = list(error_chain(error))
     untrusted = next((link for link in chain if isinstance(link, ssl.SSLCertVerificationError)), None)
     deepest = untrusted or next((link for link in reversed(chain) if str(link)), chain[-1])
     hint = "; pass an http_client that trusts it" if untrusted else ""
     return Failure(ProviderResponseError(f"{provider}: {what}: {_describe(deepest)}{hint}"), untrusted is None)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def error_chain(error: BaseException) -> Iterator[BaseException]:
+    """An error, its cause, and so on."""
     link: BaseException | None = error
     for _ in range(16):
         if link is None:
@@ -140,6 +144,6 @@ def _plain(markup: str) -> str:
 
 
 def _bounded(text: str, limit: int) -> str:
-    text = " ".join(text[: 20 * limit].split())
+    text = " ".join(text.split())
     text = "".join(character for character in text if character.isprintable())
     return text if len(text) <= limit else f"{text[:limit]}..."

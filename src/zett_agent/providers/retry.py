@@ -57,8 +57,8 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 def retry_delay(attempt: int, options: RetryOptions, retry_after: float | None = None) -> float:
     """Seconds to wait after failed attempt number ``attempt`` (from 0).
 
-    Between half and all of the doubled, capped base delay, so that clients spread; what the server asked for is a floor,
-    itself capped.
+    Between half and all of the doubled, capped base delay, so that clients spread; what the server asked for is a
+    floor, itself capped.
     """
     backoff = min(options.max_delay, options.base_delay * 2.0 ** min(attempt, 64)) * random.uniform(0.5, 1.0)
     return max(backoff, min(retry_after or 0.0, RETRY_AFTER_LIMIT))
@@ -67,7 +67,7 @@ def retry_delay(attempt: int, options: RetryOptions, retry_after: float | None =
 async def with_retries(
     attempt: Callable[[], AsyncGenerator[ModelEvent]], options: RetryOptions
 ) -> AsyncGenerator[ModelEvent]:
-    """Yield the events of ``attempt()``, starting it again while it fails before its first event and may be repeated."""
+    """Yield the events of ``attempt()``; while it fails before its first event and may be repeated, start it again."""
     for number in count():
         visible = False
         async with aclosing(attempt()) as events:

@@ -18,7 +18,7 @@ class ServerSentEvent:
 class EventStreamDecoder:
     """Feed it bytes, get the events that they complete.
 
-    Lines end with LF, CRLF or CR; comments, unknown fields and events without data are skipped; a byte order mark may lead.
+    Lines end with LF, CRLF or CR. Comments, unknown fields, events without data and a byte order mark are skipped.
     """
 
     def __init__(self) -> None:

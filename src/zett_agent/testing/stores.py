@@ -380,18 +380,18 @@ async def check_a_closed_store_refuses_everything(store: SessionStore) -> None:
     lease = await store.claim("s", "r1", ttl=_TTL)
     await store.close()
     await store.close()
-    refused = (
-        store.claim("s", "r1", ttl=_TTL),
-        store.renew(lease),
-        store.release(lease),
-        store.append(lease, [_note()]),
-        store.load("s"),
-        store.waits("s"),
-        store.answer("s", "call-1", _answer()),
-        store.sessions(),
+    calls: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: store.claim("s", "r1", ttl=_TTL),
+        lambda: store.renew(lease),
+        lambda: store.release(lease),
+        lambda: store.append(lease, [_note()]),
+        lambda: store.load("s"),
+        lambda: store.waits("s"),
+        lambda: store.answer("s", "call-1", _answer()),
+        lambda: store.sessions(),
     )
-    for work in refused:
-        await _refused(StorageError, work)
+    for call in calls:
+        await _refused(StorageError, call())
 
 
 STORE_CHECKS: tuple[StoreCheck, ...] = tuple(_checks)

@@ -170,8 +170,6 @@ def _container(text: str) -> list[Any] | dict[str, Any] | None:
 
 def _is_optional(schema: Mapping[str, Any], path: Sequence[str | int]) -> bool:
     """Is the end of ``path`` a declared field that may be left out? (The entry of a free map is data, not a field.)"""
-    if not path:
-        return False
     nodes = list(_variants(schema))
     for key in path[:-1]:
         nodes = [deeper for node in nodes for child in _children(node, key) for deeper in _variants(child)]
@@ -209,5 +207,5 @@ def arguments_error(errors: Sequence[ErrorDetails], parameters: Iterable[str]) -
 def _error_line(error: ErrorDetails) -> str:
     where = ".".join(str(key) for key in error["loc"]) or "arguments"
     what = {"missing": "is required", "extra_forbidden": "is not expected"}.get(error["type"], error["msg"])
-    line = utf8_text(f"- {where}: {what}")
+    line = f"- {where}: {what}"
     return line if len(line) <= _MAX_LINE else f"{line[:_MAX_LINE]}..."

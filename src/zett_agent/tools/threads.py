@@ -80,7 +80,7 @@ class WorkerPool:
         self._changed = threading.Condition()
         self._queue: deque[_Job[object]] = deque()
         self._threads = 0
-        self._idle = 0
+        self._idle = 0  # threads between two jobs, whether they wait already or are still on their way
         self._abandoned = 0
 
     async def run(self, function: Callable[[], T]) -> T:
@@ -102,17 +102,25 @@ class WorkerPool:
             try:
                 self._staff()
             except RuntimeError:
-                if not self._threads:
-                    self._queue.remove(job)  # type: ignore[arg-type]
-                    raise
+                self._queue.remove(job)  # type: ignore[arg-type]
+                raise
 
     def _staff(self) -> None:
-        """See to it that somebody takes the newest job of the queue, within the bounds."""
+        """See to it that somebody takes the newest job of the queue, within the bounds.
+
+        Raises RuntimeError when no thread can be started and there is none that would take it later.
+        """
         if self._idle >= len(self._queue):
             self._changed.notify()
         elif self._threads - self._abandoned < self._size and self._threads < 2 * self._size:
-            threading.Thread(target=self._work, name="zett-agent-tool", daemon=True).start()
+            try:
+                threading.Thread(target=self._work, name="zett-agent-tool", daemon=True).start()
+            except RuntimeError:
+                if not self._threads:
+                    raise
+                return
             self._threads += 1
+            self._idle += 1
 
     def _leave(self, job: _Job[T]) -> None:
         """The waiter goes; what it waited for is done, or not begun, or abandoned."""
@@ -136,12 +144,11 @@ class WorkerPool:
         """The next job, or None after a while without one."""
         with self._changed:
             while not self._queue:
-                self._idle += 1
-                told = self._changed.wait(self._idle_seconds)
-                self._idle -= 1
-                if not told and not self._queue:
+                if not self._changed.wait(self._idle_seconds) and not self._queue:
                     self._threads -= 1
+                    self._idle -= 1
                     return None
+            self._idle -= 1
             job = self._queue.popleft()
             job.state = "running"
             return job
@@ -155,6 +162,7 @@ class WorkerPool:
                 if self._threads - self._abandoned > self._size:
                     self._threads -= 1
                     return False
+            self._idle += 1  # before the waiter hears of it: its next call finds this thread and starts no other
         if not abandoned:
             job.announce()
         return True

@@ -60,7 +60,7 @@ def test_lone_surrogates_are_replaced_and_pairs_are_joined(text: str, expected: 
 
 
 def test_a_copy_shares_nothing_and_equals_the_original() -> None:
-    value = {"a": [1, 2.5, None, True, {"b": []}], "c": "text", "": {}}
+    value: Any = {"a": [1, 2.5, None, True, {"b": []}], "c": "text", "": {}}
     copied: Any = copy_json(value, "x")
     assert copied == value
     copied["a"][4]["b"].append(1)
@@ -88,7 +88,7 @@ def test_any_mapping_is_an_object_at_the_top() -> None:
         ({"a": [0.0, float("nan")]}, r"attributes\['a'\]\[1\] must be a finite number"),
         ({"a": float("-inf")}, r"attributes\['a'\] must be a finite number"),
         ({"a": 10**4300}, r"attributes\['a'\] has more than 4300 digits"),
-        ({"a": {"\ud800": 1, "\udc00": 2}}, r"attributes\['a'\] has keys that differ only in lone surrogates"),
+        ({"a": dict.fromkeys("\ud800\udc00", 1)}, r"attributes\['a'\] has keys that differ only in lone surrogates"),
         ({"a": datetime.now(UTC)}, r"attributes\['a'\] must be JSON, not datetime"),
     ],
 )
@@ -154,7 +154,10 @@ def test_a_line_of_what_is_not_json_names_the_key() -> None:
         to_line({"a": float("nan")}, "body")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1,]", "NaN", "[Infinity]", "-Infinity", "1e999", "[" * 100_000, "9" * 5000])
+DEEP, LONG = pytest.param("[" * 100_000, id="deep"), pytest.param("9" * 5000, id="long")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1,]", "NaN", "[Infinity]", "-Infinity", "1e999", DEEP, LONG])
 def test_text_that_is_not_strict_json_is_refused(text: str) -> None:
     with pytest.raises(StoredFormatError, match="^broken JSON: "):
         from_text(text)

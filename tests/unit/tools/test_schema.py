@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from zett_agent.tools.schema import FunctionSchema, Injected, function_schema, inline_schema, injected_type
+from zett_agent.tools.schema import FunctionSchema, Injected, function_schema, injected_type, inline_schema
 
 T = TypeVar("T")
 
@@ -113,7 +113,8 @@ def test_a_description_of_a_model_parameter_replaces_that_of_the_model() -> None
 
 
 def test_the_key_order_is_the_same_every_time() -> None:
-    def send(b: Address, a: Cat | Dog) -> list[Address]: ...
+    def send(b: Address, a: Cat | Dog) -> list[Address]:
+        return [b]
 
     texts = {json.dumps([schema_of(send).parameters, schema_of(send).return_schema]) for _ in range(5)}
     assert len(texts) == 1
@@ -165,10 +166,11 @@ def test_a_recursive_model_is_refused_by_name() -> None:
 def test_a_reference_that_leads_elsewhere_is_refused() -> None:
     def fetch(a: Annotated[int, WithJsonSchema({"$ref": "https://example.org/s"})]) -> None: ...
 
-    with pytest.raises(ValueError, match="refers to .*https://example.org/s.*, which it does not contain"):
-        schema_of(fetch)
-    with pytest.raises(ValueError, match="refers to other.json, which it does not contain"):
-        inline_schema({"items": {"$ref": "other.json"}})
+    def read(a: Annotated[int, WithJsonSchema({"$ref": "other.json"})]) -> None: ...
+
+    for function in (fetch, read):
+        with pytest.raises(ValueError, match=r"refers to .+, which it does not contain"):
+            schema_of(function)
 
 
 def positional(a: int, /) -> None: ...
@@ -213,12 +215,12 @@ def test_a_hint_that_does_not_resolve_raises() -> None:
 def test_a_description_of_a_parameter_that_does_not_exist_is_refused() -> None:
     def pick(a: int) -> None: ...
 
-    with pytest.raises(ValueError, match="do not exist: b, c$"):
+    with pytest.raises(ValueError, match=r"do not exist: b, c$"):
         schema_of(pick, a="is", c="not", b="not")
 
 
 def test_core_36_and_37_parameters_may_have_the_names_of_model_attributes() -> None:
-    def odd(  # noqa: PLR0913
+    def odd(
         _a: int,
         model_config: int = 1,
         schema: str = "s",
@@ -227,13 +229,13 @@ def test_core_36_and_37_parameters_may_have_the_names_of_model_attributes() -> N
         model_dump: int = 3,
         field_a: int = 4,
         field_copy: int = 5,
-        __b: int = 6,
+        _b_: int = 6,
     ) -> None: ...
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         schema = schema_of(odd, _a="first")
-    names = ["_a", "model_config", "schema", "json", "copy", "model_dump", "field_a", "field_copy", "__b"]
+    names = ["_a", "model_config", "schema", "json", "copy", "model_dump", "field_a", "field_copy", "_b_"]
     assert list(schema.parameters["properties"]) == names
     assert schema.parameters["required"] == ["_a"]
     assert schema.parameters["properties"]["model_config"]["title"] == "Model Config"

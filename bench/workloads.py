@@ -1,0 +1,149 @@
+"""The workloads of the budget table, each for the bare loop and for the runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+
+from bench.bare import bare_loop
+from zett_agent.agent import Agent, AgentRunConfig
+from zett_agent.events import AgentEventType
+from zett_agent.extensions.ask_user import AskUserExtension
+from zett_agent.extensions.memory import InMemoryMessageAccumulator
+from zett_agent.messages import AnyMessage, AssistantMessage, ToolCall, ToolMessage
+from zett_agent.model import ModelEvent, ModelRequest, ModelResponse, RetryOptions
+from zett_agent.tools.base import tool
+from zett_agent.waits import ExternalEvent
+
+Work = Callable[[], Awaitable[None]]
+
+
+class ReplayModel:
+    """Yields events that were made beforehand: the call's answer is chosen by whether a tool has answered last."""
+
+    retry = RetryOptions(max_retries=0)
+
+    def __init__(self, first: Sequence[ModelEvent], after_tools: Sequence[ModelEvent] = ()) -> None:
+        self._first = tuple(first)
+        self._after_tools = tuple(after_tools)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Replay."""
+        last = request.messages[-1]
+        for event in self._after_tools if isinstance(last, ToolMessage) else self._first:
+            yield event
+
+
+@tool
+async def add(left: int, right: int) -> int:
+    """Add two numbers.
+
+    Args:
+        left: The first.
+        right: The second.
+    """
+    return left + right
+
+
+async def _bare_add(left: int, right: int) -> int:
+    return left + right
+
+
+def text_events(deltas: int) -> list[ModelEvent]:
+    """A response of that many pieces."""
+    pieces = [f"word{number} " for number in range(deltas)]
+    response = ModelResponse(AssistantMessage(content="".join(pieces)))
+    return [*map(ModelEvent.text, pieces), ModelEvent.completed(response)]
+
+
+def call_events(calls: int, tag: str = "c") -> list[ModelEvent]:
+    """A response that asks for that many calls."""
+    asked = [ToolCall(f"{tag}{number}", "add", {"left": number, "right": 1}) for number in range(calls)]
+    return [ModelEvent.completed(ModelResponse(AssistantMessage(tool_calls=asked)))]
+
+
+def bare(model: ReplayModel) -> Work:
+    """One request of the bare loop in a fresh session."""
+
+    async def work() -> None:
+        async for _ in bare_loop(model, {"add": _bare_add}, [], "hello"):
+            pass
+
+    return work
+
+
+async def runtime(model: ReplayModel) -> Work:
+    """One request of the runtime in a fresh session, with the default extensions."""
+    agent = await Agent.create(model, tools=[add])
+    numbers = itertools.count()
+
+    async def work() -> None:
+        config = AgentRunConfig(session_id=f"session-{next(numbers)}")
+        async for _ in agent.stream("hello", config=config):
+            pass
+
+    return work
+
+
+async def turn_after(messages: int) -> Work:
+    """One more turn in a session that has so many messages already; each call starts from the same history."""
+    memory = InMemoryMessageAccumulator()
+    agent = await Agent.create(ReplayModel(text_events(10)), extensions=[memory])
+    config = AgentRunConfig(session_id="long")
+    for _ in range(messages // 2):
+        await agent.run("hello", config=config)
+
+    async def work() -> None:
+        async for _ in agent.stream("hello", config=config):
+            pass
+
+    return work
+
+
+async def waiting_session_bytes(sessions: int) -> float:
+    """Bytes of memory that one session costs while it waits for a person."""
+    asks = ToolCall("q", "ask_user", {"question": "Which format?", "options": ["Markdown", "Plain"]})
+    model = ReplayModel(
+        [ModelEvent.completed(ModelResponse(AssistantMessage(tool_calls=[asks])))], text_events(1)
+    )
+    agent = await Agent.create(model, extensions=[InMemoryMessageAccumulator(), AskUserExtension()])
+
+    async def session(name: str) -> None:
+        async with aclosing(agent.stream("hello", config=AgentRunConfig(session_id=name))) as events:  # type: ignore[type-var]
+            async for event in events:
+                if event.type is AgentEventType.RUN_COMPLETED:
+                    return
+
+    async def waiting(names: list[str]) -> list[asyncio.Task[None]]:
+        tasks = [asyncio.create_task(session(name)) for name in names]
+        while len(agent.pending_waits()) < len(names):
+            await asyncio.sleep(0.01)
+        return tasks
+
+    async def answer(names: list[str], tasks: list[asyncio.Task[None]]) -> None:
+        for name in names:
+            event = ExternalEvent("ask_user_response", {"tool_call_id": "q", "answer": "Markdown"})
+            agent.emit_external_event(event, config=AgentRunConfig(session_id=name))
+        await asyncio.gather(*tasks)
+
+    warm = ["warm"]
+    await answer(warm, await waiting(warm))
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    names = [f"waiting-{number}" for number in range(sessions)]
+    tasks = await waiting(names)
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    await answer(names, tasks)
+    return used / sessions
+
+
+def history_of(count: int) -> list[AnyMessage]:
+    """A plain history, for converting."""
+    return [AssistantMessage(content=f"message {number}") for number in range(count)]

@@ -1,0 +1,120 @@
+"""Putting a request together: its parts, from what the agent has and what the caller asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from zett_agent._runtime.channel import Channel
+from zett_agent._runtime.hooks import HookChain
+from zett_agent._runtime.inbox import Inbox
+from zett_agent._runtime.opening import FreshInput, Start
+from zett_agent._runtime.phase import PhaseMachine
+from zett_agent._runtime.run import Limits, ModelSettings, Run
+from zett_agent._runtime.transcript import Transcript
+from zett_agent._runtime.waitbook import Waitbook
+from zett_agent.config import AgentRunConfig
+from zett_agent.context import AgentPort, AgentRunContext, AgentState
+from zett_agent.exceptions import AgentProtocolError
+from zett_agent.ids import new_uuid7
+from zett_agent.json_types import json_object
+from zett_agent.messages import SystemMessage
+from zett_agent.model import AgentModel, ReasoningEffort
+from zett_agent.tools.base import AgentTool
+
+
+class Maker(AgentPort, Protocol):
+    """What an agent lends to its requests."""
+
+    model: AgentModel | None
+    system_prompt: str
+    reasoning_effort: ReasoningEffort
+    parallel_tool_call: bool
+    tools: dict[str, AgentTool]
+
+    @property
+    def hooks(self) -> HookChain:
+        """Its extensions, bound."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """Its bounds."""
+        ...
+
+
+@dataclass(slots=True)
+class RequestOptions:
+    """The keyword options of a request; None comes from the agent."""
+
+    config: AgentRunConfig | None = None
+    model: AgentModel | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    parallel_tool_call: bool | None = None
+    metadata: Mapping[str, Any] | None = None
+    tags: Mapping[str, Any] | None = None
+
+
+def assemble(maker: Maker, config: AgentRunConfig, start: Start, options: RequestOptions) -> Run:
+    """Check the options and build the request; nothing is changed when something is wrong."""
+    run = Run(
+        session_id=config.session_id or "",
+        limits=maker.limits,
+        settings=_settings(maker, config, options),
+        hooks=maker.hooks,
+        transcript=Transcript(),
+        inbox=Inbox(internal_allowed=maker.limits.max_internal_messages > 0),
+        waitbook=Waitbook(),
+        channel=Channel(),
+        phase=PhaseMachine(),
+    )
+    run.context = AgentRunContext(
+        config=_with_request_id(config),
+        state=AgentState(run.transcript, run.phase, config.parent_session_id),
+        tools=dict(maker.tools),
+        extensions=maker.hooks.extensions,
+        model=_model(maker, options),
+        metadata=json_object(options.metadata, field_name="metadata"),
+        tags=json_object(options.tags, field_name="tags", nonempty_keys=True),
+        input_message=start.message if isinstance(start, FreshInput) else None,
+        server_tools={},
+        event_queue=run.channel,
+        agent=maker,
+        transcript=run.transcript,
+        inbox=run.inbox,
+        waitbook=run.waitbook,
+        _port=run,
+    )
+    if maker.system_prompt:
+        run.context.add_message(SystemMessage(content=maker.system_prompt))
+    return run
+
+
+def boolean(name: str, value: object) -> bool:
+    """Return ``value`` if it is a bool, else raise ValueError."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def _settings(maker: Maker, config: AgentRunConfig, options: RequestOptions) -> ModelSettings:
+    parallel = maker.parallel_tool_call if options.parallel_tool_call is None else options.parallel_tool_call
+    return ModelSettings(
+        ReasoningEffort(options.reasoning_effort or maker.reasoning_effort),
+        boolean("parallel_tool_call", parallel),
+        config.cache_key or config.session_id,
+    )
+
+
+def _with_request_id(config: AgentRunConfig) -> AgentRunConfig:
+    if config.request_id:
+        return config
+    return AgentRunConfig(config.session_id, new_uuid7(), config.parent_session_id, config.cache_key)
+
+
+def _model(maker: Maker, options: RequestOptions) -> AgentModel:
+    model = options.model or maker.model
+    if model is None:
+        raise AgentProtocolError("there is no model: the agent has none and the request names none")
+    return model

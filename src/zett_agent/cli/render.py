@@ -1,0 +1,228 @@
+"""From the events of a stream to a terminal: one renderer for every command that a person watches."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
+
+from zett_agent.cli.questions import Question
+from zett_agent.cli.text import Flow, brief, one_line, visible
+from zett_agent.events import AgentEvent, AgentEventType
+from zett_agent.messages import ToolCall, UserMessage
+from zett_agent.model import ModelUsage
+
+#: Text is not set wider than this: long lines are hard to read.
+WIDEST = 100
+_INDENT = "  "
+_THINKING = "dim italic"
+
+
+class Renderer:
+    """Shows a stream as it happens. ``show`` takes every event; the other methods are for what is no event."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._style = ""
+        self._flow = self._new_flow("")
+        self._started: dict[str, float] = {}
+        self._tokens = ModelUsage()
+        self._began = time.monotonic()
+        self._handlers: dict[AgentEventType, Callable[[AgentEvent], None]] = {
+            AgentEventType.REASONING_DELTA: self._reasoning,
+            AgentEventType.TEXT_DELTA: self._text,
+            AgentEventType.COMPACTION_STARTED: lambda _: self.note("compacting the conversation"),
+            AgentEventType.COMPACTION_COMPLETED: self._compacted,
+            AgentEventType.MODEL_COMPLETED: self._model_completed,
+            AgentEventType.MODEL_STOPPED: self._model_stopped,
+            AgentEventType.TOOL_STARTED: self._tool_started,
+            AgentEventType.TOOL_COMPLETED: self._tool_ended,
+            AgentEventType.TOOL_FAILED: self._tool_ended,
+            AgentEventType.TOOL_SKIPPED: self._tool_skipped,
+            AgentEventType.SERVER_TOOL_STARTED: self._server_tool_started,
+            AgentEventType.SERVER_TOOL_COMPLETED: self._server_tool_ended,
+            AgentEventType.SERVER_TOOL_FAILED: self._server_tool_ended,
+            AgentEventType.STEERING_STARTED: self._steering_started,
+            AgentEventType.STEERING_COMPLETED: lambda _: self.break_line(),
+            AgentEventType.RUN_COMPLETED: self._run_completed,
+            AgentEventType.RUN_FAILED: lambda _: self.break_line(),
+            AgentEventType.RUN_CANCELLED: lambda _: self.note("stopped", "yellow"),
+            AgentEventType.CUSTOM: self._custom,
+        }
+
+    def show(self, event: AgentEvent) -> None:
+        """Show ``event``; what a person need not see shows nothing."""
+        handler = self._handlers.get(event.type)
+        if handler is not None:
+            handler(event)
+
+    def measure(self, text: str) -> int:
+        """The cells that ``text`` takes on the terminal."""
+        return cell_len(text)
+
+    def break_line(self) -> None:
+        """End the line that streams, so that something else can stand below it."""
+        self._flow.end_line()
+
+    def banner(self, title: str, text: str) -> None:
+        """A box at the beginning."""
+        self._panel(Text(text), title, "cyan")
+
+    def user(self, text: str) -> None:
+        """What the user says, for input that was not typed on this screen."""
+        self._line(("you ▸ ", "bold green"), (visible(text), "green"))
+
+    def note(self, text: str, style: str = "dim") -> None:
+        """A remark of the program itself."""
+        self._line((f"{_INDENT}· {one_line(text)}", style))
+
+    def question(self, question: Question) -> None:
+        """A question that waits for an answer."""
+        body = Text("\n".join(visible(line) for line in question.lines))
+        body.append(f"\n{question.hint}", "dim")
+        self._panel(body, question.title, "yellow")
+
+    def task(self, text: str) -> None:
+        """News of work in the background."""
+        self._line((f"{_INDENT}◆ {one_line(text)}", "magenta"))
+
+    def begin(self) -> None:
+        """A new request: count its time and its tokens from here."""
+        self._began, self._tokens = time.monotonic(), ModelUsage()
+
+    @property
+    def usage(self) -> ModelUsage:
+        """The tokens of the request so far."""
+        return self._tokens
+
+    def _reasoning(self, event: AgentEvent) -> None:
+        self._stream(event.delta, _THINKING)
+
+    def _text(self, event: AgentEvent) -> None:
+        self._stream(event.delta, "")
+
+    def _stream(self, delta: str, style: str) -> None:
+        if style != self._style:
+            self.break_line()
+            self._style, self._flow = style, self._new_flow(style)
+        self._flow.feed(visible(delta))
+
+    def _new_flow(self, style: str) -> Flow:
+        def write(text: str) -> None:
+            self.console.out(text, style=style or None, highlight=False, end="")
+
+        indent = f"{_INDENT}┆ " if style else ""
+        return Flow(write, cell_len, width=self._width, indent=indent)
+
+    @property
+    def _width(self) -> int:
+        return min(self.console.width, WIDEST)
+
+    def _compacted(self, event: AgentEvent) -> None:
+        self.note("compacted" if event.applied else "nothing was compacted")
+
+    def _model_completed(self, event: AgentEvent) -> None:
+        self.break_line()
+        if event.response is not None:
+            self._tokens = _sum(self._tokens, event.response.usage)
+
+    def _model_stopped(self, event: AgentEvent) -> None:
+        if event.stop is not None and not event.stop.ok:
+            self.note(f"the model stopped: {event.stop.describe()}", "yellow")
+
+    def _tool_started(self, event: AgentEvent) -> None:
+        for call in event.tool_calls:
+            self._started[call.id] = time.monotonic()
+            self._call("●", "cyan", call.name, call_arguments(call))
+
+    def _tool_ended(self, event: AgentEvent) -> None:
+        good = event.type is AgentEventType.TOOL_COMPLETED
+        for call in event.tool_calls:
+            seconds = time.monotonic() - self._started.pop(call.id, time.monotonic())
+            self._result("✔" if good else "✘", "green" if good else "red", call.name, f"{seconds:.1f} s", _answer(event))
+
+    def _tool_skipped(self, event: AgentEvent) -> None:
+        for call in event.tool_calls:
+            self._result("⤼", "yellow", call.name, "skipped", _answer(event))
+
+    def _server_tool_started(self, event: AgentEvent) -> None:
+        call = event.server_tool_call
+        if call is not None:
+            self._call("○", "cyan", call.name, "" if call.input is None else one_line(json.dumps(call.input)))
+
+    def _server_tool_ended(self, event: AgentEvent) -> None:
+        result = event.server_tool_result
+        if result is not None:
+            failed = result.error_code is not None
+            text = result.error_code or ("" if result.output is None else json.dumps(result.output, ensure_ascii=False))
+            self._result("✘" if failed else "✔", "red" if failed else "green", result.name, "by the provider", text)
+
+    def _steering_started(self, event: AgentEvent) -> None:
+        if isinstance(event.steering_message, UserMessage):
+            self._line((f"{_INDENT}↪ steered: {one_line(event.steering_message.text)}", "bold magenta"))
+
+    def _run_completed(self, event: AgentEvent) -> None:
+        self.break_line()
+        used = self._tokens
+        if used.total_tokens:
+            seconds = time.monotonic() - self._began
+            self.note(f"{seconds:.1f} s · {used.input_tokens:,} tokens in, {used.output_tokens:,} out")
+
+    def _custom(self, event: AgentEvent) -> None:
+        payload = event.payload or {}
+        if event.name == "input_returned":
+            for message in payload.get("messages", ()):
+                self.note(f"not delivered: {message.get('content')}", "yellow")
+        elif event.name == "background_task":
+            self.task(str(payload.get("text", "")))
+
+    def _call(self, mark: str, style: str, name: str, arguments: str) -> None:
+        self._line((f"{_INDENT}{mark} ", style), (one_line(name), "bold"), (f"({arguments})", "dim"))
+
+    def _result(self, mark: str, style: str, name: str, remark: str, text: str) -> None:
+        body = brief(text).replace("\n", f"\n{_INDENT * 2}")
+        head = ((f"{_INDENT}{mark} ", style), (one_line(name), "bold"), (f" {remark} ", "dim"))
+        self._line(*head, (body, "" if style == "green" else style))
+
+    def _line(self, *parts: tuple[str, str]) -> None:
+        self.break_line()
+        self.console.print(Text.assemble(*parts, overflow="fold"), width=self._width, highlight=False)
+
+    def _panel(self, body: Text, title: str, style: str) -> None:
+        self.break_line()
+        self.console.print(Panel(body, title=title, title_align="left", border_style=style, width=self._width))
+
+
+def make_console(file: TextIO | None = None) -> Console:
+    """The console that every command writes to."""
+    return Console(file=file, highlight=False, markup=False, emoji=False)
+
+
+def call_arguments(call: ToolCall) -> str:
+    """The arguments of a call as Python would write them, shortened."""
+    return one_line(", ".join(f"{name}={_value(value)}" for name, value in call.arguments.items()), limit=160)
+
+
+def _value(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:58] + '…"'
+
+
+def _answer(event: AgentEvent) -> str:
+    text = getattr(event.message, "text", "")
+    return text if isinstance(text, str) else ""
+
+
+def _sum(one: ModelUsage, other: ModelUsage) -> ModelUsage:
+    return ModelUsage(
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
+    )

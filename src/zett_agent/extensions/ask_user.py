@@ -1,0 +1,171 @@
+"""Asking the user: a tool whose call waits until a person has answered."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from zett_agent.context import AgentRunContext, ToolContext
+from zett_agent.events import AgentEvent, AgentEventType
+from zett_agent.exceptions import ToolTimeoutError
+from zett_agent.extensions.ask_user_parts import (
+    AskUserImagePart,
+    AskUserMaxImageBytes,
+    AskUserMaxImages,
+    AskUserResponse,
+    AskUserTextPart,
+    answer_content,
+)
+from zett_agent.extensions.external import ExternalEventExtension
+from zett_agent.json_types import JsonValue, json_object
+from zett_agent.messages import ToolCall, UserContentPart
+from zett_agent.tools.base import AgentTool, tool
+from zett_agent.waits import ExternalEvent, Wait
+
+__all__ = [
+    "ASK_USER_EVENT_NAME",
+    "ASK_USER_RESPONSE_EVENT_NAME",
+    "ASK_USER_TOOL_NAME",
+    "AskUserEvent",
+    "AskUserExtension",
+    "AskUserImagePart",
+    "AskUserMaxImageBytes",
+    "AskUserMaxImages",
+    "AskUserRequest",
+    "AskUserResponse",
+    "AskUserResult",
+    "AskUserTextPart",
+]
+
+ASK_USER_TOOL_NAME = "ask_user"
+ASK_USER_EVENT_NAME = "ask_user"
+ASK_USER_RESPONSE_EVENT_NAME = "ask_user_response"
+
+_CORRELATION = "tool_call_id"
+
+Question = Annotated[str, Field(min_length=1, max_length=4000)]
+Option = Annotated[str, Field(min_length=1, max_length=500)]
+Options = Annotated[list[Option], Field(max_length=20)]
+
+
+class AskUserRequest(BaseModel):
+    """What the model asks."""
+
+    question: Question
+    options: Options | None = None
+    allow_multiple: bool = False
+
+
+class AskUserResult(BaseModel):
+    """What the model gets when the answer has no ``parts``: the answer's payload, unchanged."""
+
+    name: str
+    payload: dict[str, Any]
+
+
+class AskUserEvent(AgentEvent):
+    """The CUSTOM event ``ask_user``; its payload is the question and says how to answer it."""
+
+    __slots__ = ()
+
+    def __init__(self, session_id: str, call: ToolCall, request: AskUserRequest) -> None:
+        payload = {
+            "session_id": session_id,
+            _CORRELATION: call.id,
+            "question": request.question,
+            "options": request.options or [],
+            "allow_multiple": request.allow_multiple,
+            "response_event": ASK_USER_RESPONSE_EVENT_NAME,
+        }
+        super().__init__(AgentEventType.CUSTOM, session_id, name=ASK_USER_EVENT_NAME, payload=payload)
+
+
+class AskUserExtension(ExternalEventExtension):
+    """Gives the model the tool ``ask_user``; a call of it waits, before TOOL_STARTED, for an ``ask_user_response``.
+
+    The answer is an ``ExternalEvent`` whose payload has the question's ``tool_call_id``; the rest of it is the
+    application's and reaches the model unchanged, or as text and images when it has ``parts``. ``strict_options`` refuses
+    an ``answer`` that is not among the options, and the question stays open. After ``timeout`` seconds ``default`` is the
+    answer, and the result says so; without a default the call fails. A question never expires otherwise.
+    """
+
+    def __init__(
+        self, *, strict_options: bool = False, timeout: float | None = None, default: JsonValue = None
+    ) -> None:
+        super().__init__(response_event_name=ASK_USER_RESPONSE_EVENT_NAME, correlation_field=_CORRELATION)
+        self.strict_options = strict_options
+        self.timeout = checked_timeout(timeout)
+        if default is not None and timeout is None:
+            raise ValueError("default is what answers when the timeout is over; give a timeout, too")
+        self.default = json_object({"default": default}, field_name="default")["default"]
+        self._tool = self._make_tool()
+
+    async def on_tool(self, context: AgentRunContext) -> None:
+        """Register the tool; it finds its answer through the context that it runs in."""
+        context.register_tool(self._tool)
+
+    async def before_tool(self, context: AgentRunContext, call: ToolCall) -> None:
+        """Ask, and hold the call until it is answered. A call that will fail anyhow is not asked."""
+        if call.name != ASK_USER_TOOL_NAME or call.error is not None:
+            return
+        request = AskUserRequest.model_validate(call.arguments)
+        try:
+            async with self._wait_for_external_event(
+                context, call.id, timeout=self.timeout, default=self._default_answer(call.id)
+            ):
+                await context.emit(AskUserEvent(context.session_id, call, request))
+        except ToolTimeoutError:
+            call.error = f"Nobody answered within {self.timeout:g} seconds, and there is no default answer."
+
+    def validate_answer(self, wait: Wait, event: ExternalEvent) -> bool:
+        """With ``strict_options`` and a question that has options: is the answer among them?"""
+        question = wait.question or {}
+        options = question.get("options")
+        if not self.strict_options or not options:
+            return True
+        answer = event.payload.get("answer")
+        chosen = answer if isinstance(answer, list) and question["allow_multiple"] else [answer]
+        return bool(chosen) and "parts" not in event.payload and all(choice in options for choice in chosen)
+
+    def _default_answer(self, call_id: str) -> ExternalEvent | None:
+        if self.default is None:
+            return None
+        note = f"Nobody answered within {self.timeout:g} seconds; this is the default answer."
+        payload = {_CORRELATION: call_id, "answer": self.default, "is_default": True, "note": note}
+        return ExternalEvent(ASK_USER_RESPONSE_EVENT_NAME, payload)
+
+    def _make_tool(self) -> AgentTool:
+        @tool(name=ASK_USER_TOOL_NAME)
+        async def ask_user(
+            question: Question, context: ToolContext, options: Options | None = None, allow_multiple: bool = False
+        ) -> AskUserResult | list[UserContentPart]:
+            """Ask the user a question and wait for the answer.
+
+            Args:
+                question: The question, complete in itself: the user may not see what came before.
+                options: Answers to choose from; leave it out for a free answer.
+                allow_multiple: Whether several options may be chosen.
+
+            Snippet:
+                ask_user(question="Which format?", options=["Markdown", "Plain text"])
+
+            Guidelines:
+                - Ask when only the user can decide or know; find out by yourself what you can.
+                - Ask for one thing at a time, and offer options where they are known.
+                - An answer is information, not permission for anything that was not asked.
+            """
+            answer = self._take_external_event(context.run)
+            return answer_content(answer.payload) or AskUserResult(name=answer.name, payload=answer.payload)
+
+        return ask_user
+
+
+def checked_timeout(timeout: float | None) -> float | None:
+    """``timeout`` as it is; ValueError unless it is None or a finite number of seconds above 0."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise ValueError(f"timeout must be None or a finite number of seconds above 0, not {timeout!r}")
+    return timeout
