@@ -63,9 +63,7 @@ async def measure() -> list[Row]:
     fifty = w.ReplayModel(w.call_events(50), w.text_events(1))
     many = w.ReplayModel(w.text_events(10_000))
     rows = [
-        await _against(
-            "one turn, 10 deltas, fresh session", await w.runtime(ten), w.bare(ten), times=200, budget=15
-        ),
+        await _against("one turn, 10 deltas, fresh session", await w.runtime(ten), w.bare(ten), times=200, budget=15),
         await _against(
             "one model step and one tool", await w.runtime(one_tool), w.bare(one_tool), times=100, budget=10
         ),

@@ -107,9 +107,7 @@ async def turn_after(messages: int) -> Work:
 async def waiting_session_bytes(sessions: int) -> float:
     """Bytes of memory that one session costs while it waits for a person."""
     asks = ToolCall("q", "ask_user", {"question": "Which format?", "options": ["Markdown", "Plain"]})
-    model = ReplayModel(
-        [ModelEvent.completed(ModelResponse(AssistantMessage(tool_calls=[asks])))], text_events(1)
-    )
+    model = ReplayModel([ModelEvent.completed(ModelResponse(AssistantMessage(tool_calls=[asks])))], text_events(1))
     agent = await Agent.create(model, extensions=[InMemoryMessageAccumulator(), AskUserExtension()])
 
     async def session(name: str) -> None:

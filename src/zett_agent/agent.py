@@ -16,7 +16,7 @@ from zett_agent._runtime.phase import PhaseMachine
 from zett_agent._runtime.resumption import ResumePoint
 from zett_agent._runtime.run import Limits, Run
 from zett_agent._runtime.sessions import Sessions
-from zett_agent._runtime.supervisor import STOP_BOUND, Supervisor, join
+from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task
 from zett_agent._runtime.transcript import Transcript
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext, AgentState
@@ -67,10 +67,11 @@ class AgentOptions(TypedDict, total=False):
 class Agent:
     """A model with tools and extensions; one object serves any number of sessions at once.
 
-    ``max_iterations`` bounds the model calls for one input, ``max_total_iterations`` those of a whole request (default four
-    times as many), ``max_internal_messages`` the internal messages a request takes (0 refuses them), ``max_parallel_calls``
-    the handlers that run at once. ``extensions=None`` means memory and tool guidelines; a sequence replaces those. With a
-    ``store`` every request is logged there and sessions are restored from it. Bad options raise ValueError.
+    ``max_iterations`` bounds the model calls for one input, ``max_total_iterations`` those of a whole request
+    (default four times as many), ``max_internal_messages`` the internal messages a request takes (0 refuses them),
+    ``max_parallel_calls`` the handlers that run at once. ``extensions=None`` means memory and tool guidelines; a
+    sequence replaces those. With a ``store`` every request is logged there and sessions are restored from it. Bad
+    options raise ValueError.
     """
 
     #: Times in a row that a paused answer is continued within its turn.
@@ -106,7 +107,6 @@ class Agent:
         built_in = [InternalMessageExtension(sessions.inbox), SteeringExtension(sessions.inbox)]
         self.hooks = HookChain([*_own_extensions(extensions, store), *built_in])
         self._sessions = sessions
-        self._supervisor = Supervisor()
         for extension in self.extensions:
             extension.attach(self)
         #: The state of the request that was started last; with several sessions at once use ``get_state``.
@@ -156,7 +156,7 @@ class Agent:
         return self._events(message, RequestOptions(**options))
 
     async def run(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> AssistantMessage:
-        """Send a message and return the last answer; raises what ``stream`` raises, AgentCancelledError after ``stop()``."""
+        """As ``stream``, returning the last answer; AgentCancelledError after ``stop()``."""
         return await drain(self.stream(message, **options))
 
     def stream_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
@@ -204,13 +204,11 @@ class Agent:
             found += [wait for extension in self.extensions for wait in extension.open_waits(session_id)]
         return tuple({(wait.session_id, wait.id): wait for wait in found}.values())
 
-    def stop(
-        self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now"
-    ) -> bool:
+    def stop(self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now") -> bool:
         """Stop the session's request; False when it has none. Safe from any thread; returns at once.
 
-        ``now`` cancels what runs; ``after_turn`` lets the turn end first, and a final answer complete. The stream ends with
-        RUN_CANCELLED and ``run()`` raises AgentCancelledError.
+        ``now`` cancels what runs; ``after_turn`` lets the turn end first, and a final answer complete. The stream
+        ends with RUN_CANCELLED and ``run()`` raises AgentCancelledError.
         """
         if mode not in ("now", "after_turn"):
             raise ValueError(f"mode must be 'now' or 'after_turn', not {mode!r}")
@@ -243,14 +241,15 @@ class Agent:
             self.max_parallel_calls,
         )
 
-    async def _events(self, start: Start | str | UserMessage, options: RequestOptions) -> AsyncGenerator[AgentEvent, None]:
+    async def _events(
+        self, start: Start | str | UserMessage, options: RequestOptions
+    ) -> AsyncGenerator[AgentEvent, None]:
         beginning = start if isinstance(start, Start) else _fresh(start)
         run = self._open(beginning, options)
         channel, queue = run.channel, run.channel.queue
         try:
-            run.producer = self._supervisor.spawn(
-                execute(run, beginning, self._store), name=f"zett request {run.context.request_id}"
-            )
+            # Owned by this generator: it awaits the producer, or stops it, before it ends.
+            run.producer = start_task(execute(run, beginning, self._store), f"zett request {run.context.request_id}")
             while True:
                 while queue:
                     yield queue.popleft()

@@ -82,9 +82,7 @@ class AgentClient:
         """As ``Agent.pending_waits``."""
         return self.agent.pending_waits(config=config)
 
-    def stop(
-        self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now"
-    ) -> bool:
+    def stop(self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now") -> bool:
         """As ``Agent.stop``."""
         return self.agent.stop(config, mode=mode)
 

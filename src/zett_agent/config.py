@@ -19,12 +19,19 @@ class AgentRunConfig:
     cache_key: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("session_id", "request_id", "parent_session_id", "cache_key"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if not isinstance(value, str):
-                raise ValueError(f"{name} must be a string or None, not {type(value).__name__}")
-            object.__setattr__(self, name, value.strip() or None)
+        if self.session_id is not None:
+            self._strip("session_id", self.session_id)
+        if self.request_id is not None:
+            self._strip("request_id", self.request_id)
+        if self.parent_session_id is not None:
+            self._strip("parent_session_id", self.parent_session_id)
+        if self.cache_key is not None:
+            self._strip("cache_key", self.cache_key)
         if self.parent_session_id is not None and self.parent_session_id == self.session_id:
             raise ValueError("parent_session_id must differ from session_id")
+
+    def _strip(self, name: str, value: object) -> None:
+        if not isinstance(value, str):
+            raise ValueError(f"{name} must be a string or None, not {type(value).__name__}")
+        if (stripped := value.strip() or None) != value:
+            object.__setattr__(self, name, stripped)

@@ -145,7 +145,7 @@ class AgentRunContext(Injected):
         await self._port.emit(event)
 
     async def publish(self, event: ExtensionEvent, *, target: str | None = None) -> None:
-        """Deliver a notification to every extension in order, or to the one named ``target`` (ValueError if none is)."""
+        """Deliver a notification to every extension in order, or to the one named ``target`` (else ValueError)."""
         await self._port.publish(event, target)
 
     def register_tool(self, tool: AgentTool) -> None:

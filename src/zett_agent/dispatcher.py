@@ -10,8 +10,8 @@ from zett_agent.events import AgentEvent, AgentEventType
 class AgentEventDispatcher:
     """One async callback per type of event; override those you need, the others do nothing.
 
-    ``dispatch`` awaits ``on_<type>_event(event)``. An AgentClient does so before it yields the event; an error of a callback
-    ends the stream and stops the request.
+    ``dispatch`` awaits ``on_<type>_event(event)``. An AgentClient does so before it yields the event; an error of a
+    callback ends the stream and stops the request.
     """
 
     async def dispatch(self, event: AgentEvent) -> None:

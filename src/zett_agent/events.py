@@ -126,6 +126,4 @@ class AgentEvent:
             raise ValueError("a CUSTOM event needs a non-blank name")
 
 
-TERMINAL_EVENTS = frozenset(
-    {AgentEventType.RUN_COMPLETED, AgentEventType.RUN_FAILED, AgentEventType.RUN_CANCELLED}
-)
+TERMINAL_EVENTS = frozenset({AgentEventType.RUN_COMPLETED, AgentEventType.RUN_FAILED, AgentEventType.RUN_CANCELLED})

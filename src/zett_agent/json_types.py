@@ -8,9 +8,7 @@ from typing import Any
 
 from typing_extensions import TypeAliasType
 
-JsonValue = TypeAliasType(
-    "JsonValue", "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
-)
+JsonValue = TypeAliasType("JsonValue", "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]")
 
 
 def json_object(

@@ -1,7 +1,7 @@
 """The messages of a conversation.
 
-Messages are mutable while an extension may shape them and are treated as final once appended: histories share them, they are
-never copied again.
+Messages are mutable while an extension may shape them and are treated as final once appended: histories share them,
+they are never copied again.
 """
 
 from __future__ import annotations
@@ -185,9 +185,7 @@ class AgentMessage(Message):
     content: str
 
 
-AnyMessage = TypeAliasType(
-    "AnyMessage", SystemMessage | UserMessage | AssistantMessage | ToolMessage | AgentMessage
-)
+AnyMessage = TypeAliasType("AnyMessage", SystemMessage | UserMessage | AssistantMessage | ToolMessage | AgentMessage)
 
 
 def content_parts(content: UserContent) -> list[UserContentPart]:
@@ -200,6 +198,26 @@ def content_text(content: UserContent) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content if isinstance(part, TextContent))
+
+
+def copy_assistant_message(
+    message: AssistantMessage, tool_calls: Sequence[ToolCall], stop: StopInfo | None
+) -> AssistantMessage:
+    """A copy with these calls and this stop; it shares no mapping with ``message``."""
+    if type(message) is not AssistantMessage:
+        return replace(message, attributes=dict(message.attributes), tool_calls=tool_calls, stop=stop)
+    return AssistantMessage(  # once per model step, and three times as fast as replace()
+        attributes=dict(message.attributes),
+        persist=message.persist,
+        include_in_messages=message.include_in_messages,
+        content=message.content,
+        reasoning=message.reasoning,
+        tool_calls=tool_calls,
+        provider=message.provider,
+        model=message.model,
+        replay_blocks=message.replay_blocks,
+        stop=stop,
+    )
 
 
 def copy_user_message(message: UserMessage) -> UserMessage:

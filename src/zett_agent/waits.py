@@ -36,9 +36,9 @@ class WaitState(StrEnum):
 class Wait:
     """An open question: what is asked, by whom, and which answer ends it.
 
-    ``id`` is the call id (or another correlation value) and is unique in the session. ``question`` is the payload of the
-    event that asked, ``response_events`` are the names an answer may have, and ``correlation_field`` is the key of an
-    answer's payload that must equal ``id``. Times are aware UTC.
+    ``id`` is the call id (or another correlation value) and is unique in the session. ``question`` is the payload of
+    the event that asked, ``response_events`` are the names an answer may have, and ``correlation_field`` is the key
+    of an answer's payload that must equal ``id``. Times are aware UTC.
     """
 
     id: str

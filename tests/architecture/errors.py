@@ -20,6 +20,7 @@ ALLOWED: dict[str, str] = {
     "AttemptFailed": "control flow between an attempt and the retry loop: it never leaves the providers",
     "ScriptError": "a failed test, so an AssertionError",
     "_Broken": "what a test's model raises: no error of the runtime",
+    "Unclear": "what a person typed that answers nothing; the command line asks again",
     "_NotJsonError": "private to its file, which turns it into StoredFormatError with the whole path",
 }
 

@@ -41,7 +41,7 @@ def _edges(edges: list[Import], names: set[str]) -> Iterator[str]:
 
 
 def _is_dodge(edge: Import) -> bool:
-    """An import that runs late can hide a cycle; a top may load a command with ``import_module`` when it is asked for."""
+    """A late import can hide a cycle; but a top may load a command with ``import_module`` when it is asked for."""
     layer = layer_of(edge.importer)
     on_top = layer is not None and LAYERS[layer].kind is Kind.TOP
     return not on_top if edge.by_call else edge.in_function

@@ -52,7 +52,7 @@ LAYERS: dict[str, Layer] = {
     "engine": Layer(
         Kind.FLOOR,
         "_runtime/run _runtime/output _runtime/model_step _runtime/call _runtime/tool_step _runtime/loop "
-        "_runtime/opening _runtime/closing _runtime/execute",
+        "_runtime/opening _runtime/closing _runtime/execute _runtime/sessions _runtime/assembly",
     ),
     "door": Layer(Kind.FLOOR, "agent dispatcher client sync"),
     "thin": Layer(Kind.THIN, "resume event_queue sync_runtime"),

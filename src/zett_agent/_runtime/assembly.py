@@ -17,6 +17,7 @@ from zett_agent._runtime.waitbook import Waitbook
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentPort, AgentRunContext, AgentState
 from zett_agent.exceptions import AgentProtocolError
+from zett_agent.extensions.events import MessageAppendedEvent
 from zett_agent.ids import new_uuid7
 from zett_agent.json_types import json_object
 from zett_agent.messages import SystemMessage
@@ -68,6 +69,7 @@ def assemble(maker: Maker, config: AgentRunConfig, start: Start, options: Reques
         waitbook=Waitbook(),
         channel=Channel(),
         phase=PhaseMachine(),
+        records_messages=bool(maker.hooks.listeners(MessageAppendedEvent)),
     )
     run.context = AgentRunContext(
         config=_with_request_id(config),

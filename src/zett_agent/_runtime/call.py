@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
-from typing import Any
 
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.output import Mark
@@ -14,7 +12,13 @@ from zett_agent._runtime.run import Run
 from zett_agent._runtime.supervisor import join, start_task, stop_tasks
 from zett_agent.context import ToolContext
 from zett_agent.events import AgentEventType, AgentPhase
-from zett_agent.exceptions import ToolArgumentsError, ToolError, ToolTimeoutError, ToolUnknownError
+from zett_agent.exceptions import (
+    ToolArgumentsError,
+    ToolError,
+    ToolRejectedError,
+    ToolTimeoutError,
+    ToolUnknownError,
+)
 from zett_agent.extensions.events import MessageTiming
 from zett_agent.json_types import copy_json
 from zett_agent.messages import ToolCall, ToolMessage
@@ -24,8 +28,6 @@ from zett_agent.tools.results import result_content
 
 #: Seconds that a timed-out async tool has for its own clean-up before it is left alone.
 TIMEOUT_GRACE = 2.0
-
-_FREE: AbstractAsyncContextManager[None] = nullcontext()
 
 
 class Batch:
@@ -49,7 +51,7 @@ class CallRun:
     handler see. What will never run says why in ``live.error``.
     """
 
-    __slots__ = ("_run", "batch", "call", "live", "prepared", "started", "tool")
+    __slots__ = ("_run", "batch", "call", "live", "prepared", "refused", "started", "tool")
 
     def __init__(self, run: Run, call: ToolCall, batch: Batch) -> None:
         self._run = run
@@ -58,19 +60,24 @@ class CallRun:
         self.tool = run.context.tools.get(call.name)
         self.live = ToolCall(call.id, call.name, copy_json(call.arguments), call.error)
         self.prepared = self._examine()
+        #: True when an extension set ``live.error``.
+        self.refused = False
         self.started = False
 
     async def complete(self) -> None:
         """Take the call from its request to its appended result."""
         run, live = self._run, self.live
         if run.hooks.before_tool:
-            await each(run.hooks.before_tool, run.context, live)
-            self.prepared = self._examine()
-        async with self.batch.slots or _FREE:
+            await self._gate()
+        if self.batch.slots is None:
             result, error, timing = await self._execute()
-        self.batch.settling.add(live.id)
-        await each(run.hooks.after_tool, run.context, live, result, error)
-        result.tool_call_id = self.call.id
+        else:
+            async with self.batch.slots:
+                result, error, timing = await self._execute()
+        if run.hooks.after_tool:
+            self.batch.settling.add(live.id)
+            await each(run.hooks.after_tool, run.context, live, result, error)
+            result.tool_call_id = self.call.id
         await run.append(result, timing)
         run.started.discard(live.id)
         run.shown.pop(self.call.id, None)
@@ -85,6 +92,13 @@ class CallRun:
             await self._run.move(AgentPhase.RUNNING_TOOL)
         self._run.shown[self.call.id] = self.live
         await self._run.tell(AgentEventType.TOOL_STARTED, tool_calls=[self.live])
+
+    async def _gate(self) -> None:
+        """Let extensions hold, change or refuse the call, and check what they left."""
+        found = self.live.error
+        await each(self._run.hooks.before_tool, self._run.context, self.live)
+        self.refused = self.live.error not in (None, found)
+        self.prepared = None if self.refused else self._examine()
 
     def _examine(self) -> Prepared | None:
         live = self.live
@@ -121,7 +135,7 @@ class CallRun:
         scope = ToolContext(run.context, live.id, live.name)
         try:
             if self.tool is None or self.prepared is None:
-                raise (ToolUnknownError if self.tool is None else ToolArgumentsError)(live.error or "")
+                raise self._fault()(live.error or "")
             if run.journal is not None:
                 await run.journal.call_started(live)
             run.started.add(live.id)
@@ -137,19 +151,33 @@ class CallRun:
             return _failed(live, error), error
         return ToolMessage(tool_call_id=live.id, name=live.name, content=content), None
 
-    async def _invoke(self, tool: AgentTool, prepared: Prepared, scope: ToolContext) -> ToolResult:
+    def _fault(self) -> type[ToolError]:
+        if self.refused:
+            return ToolRejectedError
+        return ToolUnknownError if self.tool is None else ToolArgumentsError
+
+    def _invoke(self, tool: AgentTool, prepared: Prepared, scope: ToolContext) -> Awaitable[ToolResult]:
         run, live = self._run, self.live
-        if not run.hooks.on_tool_call:
-            return await _within(tool.timeout, tool.run(prepared), scope)
-
-        async def handler() -> ToolResult:
-            registered = run.context.tools.get(live.name, tool)
-            return await _within(registered.timeout, registered.run(registered.prepare(live.arguments)), scope)
-
-        call_next: Callable[[], Awaitable[ToolResult]] = handler
+        if not run.hooks.on_tool_call and not run.hooks.authorize_tool:
+            return _run_tool(tool, prepared, scope)
+        call_next: Callable[[], Awaitable[ToolResult]] = lambda: self._handle(tool, scope)
         for hook in reversed(run.hooks.on_tool_call):
             call_next = _layer(run, live, hook, call_next)
-        return await call_next()
+        return call_next()
+
+    async def _handle(self, tool: AgentTool, scope: ToolContext) -> ToolResult:
+        """Behind every layer: the tool and the arguments as they are by now, once more checked and authorized."""
+        run, live = self._run, self.live
+        name = live.name if live.name in run.context.tools else self.call.name
+        tool = run.context.tools.get(name, tool)
+        prepared = tool.prepare(copy_json(live.arguments))
+        for authorize in run.hooks.authorize_tool:
+            await authorize(run.context, ToolCall(live.id, name, copy_json(prepared.arguments)))
+        return await _run_tool(tool, prepared, scope)
+
+
+async def _awaited(work: Awaitable[ToolResult]) -> ToolResult:
+    return await work
 
 
 def failure_text(error: BaseException) -> str:
@@ -177,11 +205,14 @@ def _layer(
     return lambda: hook(run.context, live, call_next)
 
 
-async def _within(seconds: float | None, work: Coroutine[Any, Any, ToolResult], scope: ToolContext) -> ToolResult:
+def _run_tool(tool: AgentTool, prepared: Prepared, scope: ToolContext) -> Awaitable[ToolResult]:
+    work = tool.run(prepared)
+    return work if tool.timeout is None else _within(tool.timeout, work, scope)
+
+
+async def _within(seconds: float, work: Awaitable[ToolResult], scope: ToolContext) -> ToolResult:
     """Await ``work``, but no longer than ``seconds``, even if it refuses to be cancelled."""
-    if seconds is None:
-        return await work
-    task = start_task(work, f"zett tool {scope.tool_name}")
+    task = start_task(_awaited(work), f"zett tool {scope.tool_name}")
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:

@@ -15,9 +15,10 @@ HIGH_WATER = 1_024
 class Channel:
     """Events in order, from any number of producers on one loop to one consumer.
 
-    ``send`` never waits. A producer that sends much awaits ``drained()`` when ``send`` says so, and every producer awaits it
-    before an effect: it returns when the consumer has taken what was sent and asks for more, or has left. After ``close()``
-    by the consumer events are dropped and nobody waits, so a hook may emit while a request is being cancelled.
+    ``send`` never waits. A producer that sends much awaits ``drained()`` when ``send`` says so, and every producer
+    awaits it before an effect: it returns when the consumer has taken what was sent and asks for more, or has left.
+    After ``close()`` by the consumer events are dropped and nobody waits, so a hook may emit while a request is being
+    cancelled.
     """
 
     __slots__ = ("_closed", "_error", "_finished", "_getter", "_parked", "queue")
@@ -59,7 +60,7 @@ class Channel:
         await parked
 
     async def more(self) -> bool:
-        """For the consumer: True when there is something in ``queue``, False at the end; raises what the producer raised."""
+        """For the consumer: True when ``queue`` has something, False at the end; raises what the producer raised."""
         if not self.queue and not self._finished:
             getter = self._getter = asyncio.get_running_loop().create_future()
             if self._parked:
@@ -97,7 +98,7 @@ class Channel:
             await self.drained()
 
     async def get(self) -> AgentEvent:
-        """The next event; raises the producer's error, or AgentProtocolError when the stream ended without an outcome."""
+        """The next event; raises the producer's error, AgentProtocolError at an end without an outcome."""
         if not self.queue and not await self.more():
             raise AgentProtocolError("the stream ended without a terminal event")
         event = self.queue.popleft()

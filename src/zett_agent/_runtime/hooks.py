@@ -28,6 +28,7 @@ class HookChain:
         "after_run",
         "after_tool",
         "after_turn",
+        "authorize_tool",
         "before_model",
         "before_run",
         "before_tool",
@@ -57,6 +58,7 @@ class HookChain:
         self.after_model: tuple[Hook, ...] = self._bound("after_model")
         self.before_tool: tuple[Hook, ...] = self._bound("before_tool")
         self.on_tool_call: tuple[Callable[..., Any], ...] = self._bound("on_tool_call")
+        self.authorize_tool: tuple[Hook, ...] = self._bound("authorize_tool")
         self.after_tool: tuple[Hook, ...] = self._bound("after_tool")
         self.after_turn: tuple[Hook, ...] = self._bound("after_turn")
         self.after_run: tuple[Hook, ...] = self._bound("after_run")

@@ -16,8 +16,8 @@ CAPACITY = 256
 class Inbox:
     """Two FIFO queues of one request: steering (urgent, from the user) and internal (from machines).
 
-    Bounded; safe from any thread. ``take_next`` closes the inbox when it finds nothing, in one step, so that a message is
-    either taken by the request or refused, never swallowed.
+    Bounded; safe from any thread. ``take_next`` closes the inbox when it finds nothing, in one step, so that a
+    message is either taken by the request or refused, never swallowed.
     """
 
     __slots__ = ("_closed", "_internal", "_internal_allowed", "_lock", "_steering")

@@ -12,7 +12,7 @@ from zett_agent._runtime.run import Run
 from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentProtocolError, ToolArgumentsError
 from zett_agent.ids import new_uuid7
-from zett_agent.messages import AssistantMessage, ToolCall
+from zett_agent.messages import AssistantMessage, ToolCall, copy_assistant_message
 from zett_agent.model import ModelEvent, ModelRequest, ModelResponse
 from zett_agent.stop import StopInfo, StopReason
 from zett_agent.tools.arguments import decode_tool_arguments
@@ -39,18 +39,20 @@ async def model_step(run: Run) -> AssistantMessage:
     await each(run.hooks.after_model, run.context, response)
     await run.tell(AgentEventType.MODEL_COMPLETED, response=response)
     message = response.message
-    continues = _continues(run, message)
+    continues = await _continues(run, message)
     if message.stop is not None and not continues:
         await run.tell(AgentEventType.MODEL_STOPPED, stop=message.stop, response=response, message=message)
     return message
 
 
-def _continues(run: Run, message: AssistantMessage) -> bool:
+async def _continues(run: Run, message: AssistantMessage) -> bool:
     """Whether a paused answer is taken up again in the same turn; steering that waits goes first."""
     paused = message.stop is not None and message.stop.reason is StopReason.PAUSED and not message.tool_calls
-    if paused and run.pauses < run.limits.max_pause_continuations and not run.inbox.has_steering:
-        run.pauses += 1
-        return True
+    if paused and run.pauses < run.limits.max_pause_continuations:
+        await run.channel.drained()
+        if not run.inbox.has_steering:
+            run.pauses += 1
+            return True
     run.pauses = 0
     return False
 
@@ -110,12 +112,7 @@ def _settle(run: Run, response: ModelResponse) -> ModelResponse:
     if calls and stop.reason in _WITHHELD:
         stop = _withhold(stop, calls)
         calls = ()
-    own = replace(
-        message,
-        attributes=dict(message.attributes),
-        tool_calls=_own_calls(run, calls) if calls else (),
-        stop=None if stop.ok else stop,
-    )
+    own = copy_assistant_message(message, _own_calls(run, calls) if calls else (), None if stop.ok else stop)
     return ModelResponse(own, response.finish_reason, response.usage, stop)
 
 

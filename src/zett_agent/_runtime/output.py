@@ -86,7 +86,7 @@ class Output:
         self.response: ModelResponse | None = None
 
     async def consume(self, stream: AsyncIterator[ModelEvent]) -> ModelResponse:
-        """Show every event of ``stream`` and return its response; AgentProtocolError when the stream breaks the rules."""
+        """Show every event of ``stream`` and return its response; AgentProtocolError when it breaks the rules."""
         channel, session_id, text = self._run.channel, self._run.session_id, self._text
         async for event in stream:
             # The hot path: one more piece of an open text. Everything else is rare and goes the careful way.

@@ -27,7 +27,7 @@ class PhaseMachine:
     def move(self, to: Phase) -> Phase:
         """Pass to ``to`` and return the phase before."""
         before = self.current
-        # Every active phase may end in failure or cancellation; CREATED may too: a cancel can come before the first step.
+        # Every active phase may end in failure or cancellation; CREATED too: a cancel can precede the first step.
         legal = to in _NEXT.get(before, ()) or (to in _ENDS and before in _NEXT)
         if not legal:
             raise AgentProtocolError(f"a request cannot pass from {before.value} to {to.value}")

@@ -56,7 +56,7 @@ class ModelSettings:
     cache_key: str | None
 
 
-class StopAfterTurn(Exception):  # noqa: N818 - control flow of the engine, never an error of anybody
+class StopAfterTurn(Exception):
     """``stop(mode="after_turn")`` took effect."""
 
 
@@ -75,6 +75,8 @@ class Run:
     phase: PhaseMachine
     context: AgentRunContext = field(init=False)
     journal: Journal | None = None
+    #: True when somebody wants to know of appended messages, and of when they were made.
+    records_messages: bool = False
     supervisor: Supervisor = field(default_factory=Supervisor)
 
     #: Steering or internal input that the model is answering now.
@@ -96,11 +98,6 @@ class Run:
     offered: tuple[AgentTool, ...] = ()
     definitions: Sequence[ToolDefinition] = ()
     producer: asyncio.Task[None] | None = None
-
-    @property
-    def records_messages(self) -> bool:
-        """True when somebody wants to know of appended messages, and when they were made."""
-        return self.journal is not None or bool(self.hooks.listeners(MessageAppendedEvent))
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""

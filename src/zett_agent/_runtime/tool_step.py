@@ -48,7 +48,11 @@ async def tool_step(run: Run, message: AssistantMessage) -> None:
 
 
 async def redirected(run: Run, left: Sequence[ToolCall]) -> bool:
-    """Take a waiting steering message, if there is one: skip the calls that are left and append it."""
+    """Take a waiting steering message, if there is one: skip the calls that are left and append it.
+
+    The consumer has seen all that was done before: who steers at what he sees stops what comes next.
+    """
+    await run.channel.drained()
     steering = run.inbox.take_steering()
     if steering is None:
         return False
@@ -76,9 +80,7 @@ async def interrupt(run: Run) -> None:
 
 def _is_parallel(run: Run, call: ToolCall) -> bool:
     tool = run.context.tools.get(call.name)
-    return (
-        tool is not None and tool.execution_mode is ToolExecutionMode.PARALLEL and run.settings.parallel_tool_call
-    )
+    return tool is not None and tool.execution_mode is ToolExecutionMode.PARALLEL and run.settings.parallel_tool_call
 
 
 def _count_unknown(run: Run, calls: Sequence[ToolCall]) -> None:

@@ -66,8 +66,8 @@ class History(Sequence[AnyMessage]):
 class Transcript:
     """The message list of a request, with the pairing of calls and results kept by an index, not by scanning.
 
-    Results stand directly after their assistant message in call order, in whatever order they arrive. A message that arrives
-    while calls are open follows after their results. Views that were handed out never change.
+    Results stand directly after their assistant message in call order, in whatever order they arrive. A message that
+    arrives while calls are open follows after their results. Views that were handed out never change.
     """
 
     __slots__ = ("_after", "_batch_at", "_ids", "_items", "_open", "_restored_to", "_settled", "_viewed", "rewritten")

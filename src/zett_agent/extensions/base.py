@@ -114,11 +114,20 @@ class AgentExtension:
         """The assistant message is in the history. An error fails the request."""
 
     async def before_tool(self, context: AgentRunContext, call: ToolCall) -> None:
-        """A call is about to run, or to fail at once when ``call.error`` is set. An error fails the request."""
+        """A call is about to run, or to fail at once when ``call.error`` is set; set it to refuse the call.
+
+        An error fails the request.
+        """
 
     async def on_tool_call(self, context: AgentRunContext, call: ToolCall, call_next: ToolCallNext) -> ToolResult:
         """Wrap the execution of a registered tool. An error is the call's failed result."""
         return await call_next()
+
+    async def authorize_tool(self, context: AgentRunContext, call: ToolCall) -> None:
+        """The last word, behind every ``on_tool_call``: ``call`` is a copy of exactly what the handler would get.
+
+        An error is the call's failed result.
+        """
 
     async def after_tool(
         self, context: AgentRunContext, call: ToolCall, result: ToolMessage, error: BaseException | None

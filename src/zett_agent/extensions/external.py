@@ -21,9 +21,9 @@ __all__ = ["ExternalEvent", "ExternalEventExtension"]
 class ExternalEventExtension(AgentExtension):
     """Base of extensions that ask and wait: it routes answers, refuses duplicates, wakes the waiter and cleans up.
 
-    ``response_event_name`` is the name (or names) an answer may have; ``correlation_field`` is the key of its payload that
-    carries the id of the wait. A subclass holds a call in ``before_tool`` with ``_wait_for_external_event`` and reads the
-    answer in its tool with ``_take_external_event``. Acceptance is delivery, not authorization.
+    ``response_event_name`` is the name (or names) an answer may have; ``correlation_field`` is the key of its payload
+    that carries the id of the wait. A subclass holds a call in ``before_tool`` with ``_wait_for_external_event`` and
+    reads the answer in its tool with ``_take_external_event``. Acceptance is delivery, not authorization.
     """
 
     subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (RunCancelledEvent,)
@@ -56,8 +56,8 @@ class ExternalEventExtension(AgentExtension):
     ) -> AsyncIterator[None]:
         """Register a wait, let the body ask, then wait and stage the answer for ``_take_external_event``.
 
-        Raises ValueError for a blank id, RuntimeError when the id waits already, ToolTimeoutError when ``timeout`` seconds
-        pass without an answer and without a ``default``. Closing or cancelling the request removes the wait.
+        Raises ValueError for a blank id, RuntimeError when the id waits already, ToolTimeoutError when ``timeout``
+        seconds pass without an answer and without a ``default``. Closing or cancelling the request removes the wait.
         """
         if not isinstance(correlation_id, str) or not correlation_id.strip():
             raise ValueError("correlation_id must not be blank")
@@ -121,9 +121,7 @@ class ExternalEventExtension(AgentExtension):
             if self._books.get((wait.session_id, wait.id)) is context.waitbook:
                 context.waitbook.abandon(wait.id, error)
 
-    def _new_wait(
-        self, context: AgentRunContext, wait_id: str, names: frozenset[str], timeout: float | None
-    ) -> Wait:
+    def _new_wait(self, context: AgentRunContext, wait_id: str, names: frozenset[str], timeout: float | None) -> Wait:
         now = datetime.now(UTC)
         call = next((call for call in context.transcript.open_calls if call.id == wait_id), None)
         return Wait(

@@ -27,7 +27,7 @@ class InternalMessageExtension(AgentExtension):
         self._find_inbox = find_inbox
 
     def accept(self, config: AgentRunConfig | None, event: ExternalEvent) -> bool:
-        """Queue the message; False when it is malformed or no request takes it, InputRefusedError when the queue is full."""
+        """Queue the message; False when it is malformed or nobody takes it, InputRefusedError when there is no room."""
         content = event.payload.get("content")
         if event.name != INTERNAL_MESSAGE_EVENT_NAME or not isinstance(content, str) or not content.strip():
             return False

@@ -17,9 +17,9 @@ _LOG = logging.getLogger("zett_agent")
 class InMemoryMessageAccumulator(AgentExtension):
     """Remembers the dialogue of each session and gives it to the session's next request.
 
-    What a request added is remembered when it is over, whatever its outcome. ``max_sessions`` bounds how many sessions are
-    kept; the least recently used idle ones are forgotten first, which is logged once. None means no bound. Messages are
-    shared with the requests, not copied: treat appended messages as final.
+    What a request added is remembered when it is over, whatever its outcome. ``max_sessions`` bounds how many
+    sessions are kept; the least recently used idle ones are forgotten first, which is logged once. None means no
+    bound. Messages are shared with the requests, not copied: treat appended messages as final.
     """
 
     def __init__(self, *, max_sessions: int | None = 10_000) -> None:

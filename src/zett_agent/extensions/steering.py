@@ -24,8 +24,8 @@ InboxFinder = TypeAliasType("InboxFinder", Callable[[AgentRunConfig | None], Inb
 class SteeringExtension(AgentExtension):
     """Built into every agent: takes ``steering_message`` events and SteeringMessageEvent notifications.
 
-    The payload is ``{"content": text}`` or ``{"message": UserMessage}``. The request is named by the config that is given
-    beside the event, never by the payload.
+    The payload is ``{"content": text}`` or ``{"message": UserMessage}``. The request is named by the config that is
+    given beside the event, never by the payload.
     """
 
     subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (SteeringMessageEvent,)
@@ -34,7 +34,7 @@ class SteeringExtension(AgentExtension):
         self._find_inbox = find_inbox
 
     def accept(self, config: AgentRunConfig | None, event: ExternalEvent) -> bool:
-        """Queue the message; False when it is malformed or no request takes it, InputRefusedError when the queue is full."""
+        """Queue the message; False when it is malformed or nobody takes it, InputRefusedError when there is no room."""
         if event.name != STEERING_MESSAGE_EVENT_NAME:
             return False
         message = _message(event)

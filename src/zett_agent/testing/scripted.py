@@ -231,7 +231,7 @@ class CallIds:
 async def play(pieces: Iterable[Piece] | AsyncIterable[Piece], ids: CallIds) -> AsyncGenerator[ModelEvent, None]:
     """The model stream that ``pieces`` describe, closed by the response that they add up to."""
     answer = _Answer(ids)
-    async with aclosing(_one_by_one(pieces)) as each:
+    async with aclosing(pieces if isinstance(pieces, AsyncGenerator) else _one_by_one(pieces)) as each:
         async for piece in each:
             match piece:
                 case Failure():

@@ -95,9 +95,9 @@ class AgentTool:
         given = dict(arguments)
         return Prepared(given, given)
 
-    async def run(self, prepared: Prepared) -> Any:
-        """Run the handler on what ``prepare`` returned; its exceptions propagate."""
-        return await self.handler(**prepared.values)
+    def run(self, prepared: Prepared) -> Awaitable[Any]:
+        """Run the handler, once awaited, on what ``prepare`` returned; its exceptions propagate."""
+        return self.handler(**prepared.values)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as hooks see them: still JSON, with the documented repairs made.
@@ -150,12 +150,12 @@ class FunctionTool(AgentTool, Generic[P, R]):
         except ValidationError as error:
             return self._repaired(given, error)
 
-    async def run(self, prepared: Prepared) -> Any:
+    def run(self, prepared: Prepared) -> Awaitable[Any]:
         """Call the function with the checked values, or a handler that was put in its place with the arguments."""
         handler = self.handler
         if isinstance(handler, FunctionHandler):
-            return await handler.call(**prepared.values)
-        return await handler(**prepared.arguments)
+            return handler.call(**prepared.values)
+        return handler(**prepared.arguments)
 
     def _repaired(self, given: dict[str, Any], error: ValidationError) -> Prepared:
         errors = error.errors(include_url=False, include_context=False, include_input=False)

@@ -1,0 +1,150 @@
+"""The agent of ``zett demo``: a release of Lantern, an imaginary application for notes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from zett_agent.cli.demo_model import PlannedModel, release, research
+from zett_agent.client import AgentClient, create_agent
+from zett_agent.config import AgentRunConfig
+from zett_agent.extensions.ask_user import AskUserExtension
+from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
+from zett_agent.extensions.memory import InMemoryMessageAccumulator
+from zett_agent.extensions.permission import PermissionExtension
+from zett_agent.extensions.subagent import SubAgentDefinition
+from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
+from zett_agent.tools.base import AgentTool, tool
+
+GOAL = "Lantern is due for its next release. Check it, ask me what you need to know, and publish it."
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds: between two words, and for one unit of a tool's pretended work."""
+
+    word: float
+    work: float
+
+
+def demo_tools(pace: Pace) -> tuple[AgentTool, ...]:
+    """What the releasing agent can do; nothing of it is real."""
+
+    @tool
+    async def run_tests(suite: str) -> dict[str, Any]:
+        """Run the tests.
+
+        Args:
+            suite: Which ones; "all" for all.
+        """
+        await asyncio.sleep(4 * pace.work)
+        return {"suite": suite, "passed": 412, "failed": 0, "seconds": 38}
+
+    @tool
+    async def read_changelog(since: str) -> dict[str, Any]:
+        """Read what changed.
+
+        Args:
+            since: The version after which to begin.
+        """
+        await asyncio.sleep(2 * pace.work)
+        return {
+            "since": since,
+            "added": ["search inside attachments", "a dark theme", "links between notes"],
+            "breaking": ["export writes Markdown instead of HTML"],
+        }
+
+    @tool
+    async def draft_announcement(version: str, sections: int, wish: str = "") -> dict[str, Any]:
+        """Write the announcement.
+
+        Args:
+            version: The version to announce.
+            sections: How many sections it has.
+            wish: What the user said about it.
+        """
+        await asyncio.sleep(3 * pace.work)
+        return {"sections": sections, "text": _announcement(version, sections, wish)}
+
+    @tool
+    async def publish(version: str, channel: str) -> dict[str, Any]:
+        """Publish the release. This cannot be undone.
+
+        Args:
+            version: The version to publish.
+            channel: Who gets it: stable or beta.
+        """
+        await asyncio.sleep(2 * pace.work)
+        return {"version": version, "channel": channel, "published": True}
+
+    return run_tests, read_changelog, draft_announcement, publish
+
+
+def researcher(pace: Pace) -> SubAgentDefinition:
+    """The subagent that works in the background, with a model and a tool of its own."""
+
+    @tool
+    async def list_issues(label: str) -> dict[str, Any]:
+        """List open issues.
+
+        Args:
+            label: Only those with this label.
+        """
+        await asyncio.sleep(5 * pace.work)
+        issues = [
+            {"severity": "medium", "title": "scripts that read the HTML export must be changed"},
+            {"severity": "low", "title": "the dark theme is untested on old screens"},
+        ]
+        return {"label": label, "issues": issues}
+
+    return SubAgentDefinition(
+        name="researcher",
+        description="Goes through open issues and reports.",
+        system_prompt="Report what you find, briefly.",
+        model=PlannedModel(research, pause=pace.word),
+        tools=(list_issues,),
+    )
+
+
+class WatchedTasks(AsyncSubAgentExtension):
+    """Background subagents that report their beginning and their end to ``tell``, the moment it happens."""
+
+    def __init__(self, subagents: Sequence[SubAgentDefinition], tell: Callable[[str], None]) -> None:
+        super().__init__(subagents)
+        self.name = "AsyncSubAgentExtension"
+        self._tell = tell
+
+    async def task_started(self, task: Any) -> None:
+        """Tell that a task runs."""
+        self._tell(f"{task.task_id} ({task.subagent_type}) works in the background: {task.description}")
+
+    async def task_finished(self, task: Any) -> None:
+        """Tell how a task ended."""
+        self._tell(f"{task.task_id} ({task.subagent_type}) has {task.status.value}")
+
+
+async def demo_agent(pace: Pace, config: AgentRunConfig, tell: Callable[[str], None]) -> AgentClient:
+    """The agent that the demo runs; ``tell`` hears of its background work."""
+    return await create_agent(
+        PlannedModel(release, pause=pace.word),
+        config=config,
+        system_prompt="You release software, carefully.",
+        tools=demo_tools(pace),
+        extensions=[
+            InMemoryMessageAccumulator(),
+            ToolGuidelinesExtension(),
+            AskUserExtension(),
+            PermissionExtension(ask=("publish",)),
+            WatchedTasks([researcher(pace)], tell),
+        ],
+    )
+
+
+def _announcement(version: str, sections: int, wish: str) -> str:
+    if sections > 1:
+        return f"Lantern {version}, in {sections} sections, of which nobody reads the last {sections - 1}."
+    asked = f" (written to your wish: {wish})" if wish else ""
+    return f"Lantern {version}: search in attachments, a dark theme, linked notes. Export now writes Markdown.{asked}"
+
