@@ -21,7 +21,7 @@ from zett_agent._runtime.transcript import Transcript
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext, AgentState
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
-from zett_agent.exceptions import AgentCancelledError
+from zett_agent.exceptions import AgentCancelledError, AgentProtocolError
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.internal_message import InternalMessageExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
@@ -200,8 +200,7 @@ class Agent:
         given = None if config is None else self._sessions.resolve(config).session_id
         runs = [run for run in self._sessions.runs if given in (None, run.session_id)]
         found = [wait for run in runs for wait in run.waitbook.pending()]
-        for session_id in [given] if given else [run.session_id for run in runs]:
-            found += [wait for extension in self.extensions for wait in extension.open_waits(session_id)]
+        found += [wait for extension in self.extensions for wait in extension.open_waits(given)]
         return tuple({(wait.session_id, wait.id): wait for wait in found}.values())
 
     def stop(self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now") -> bool:
@@ -287,12 +286,15 @@ class Agent:
 
 async def drain(stream: AsyncIterator[AgentEvent]) -> AssistantMessage:
     """Iterate a stream to its end; its terminal event is the outcome."""
+    answer: AssistantMessage | None = None
     async with aclosing(stream) as events:  # type: ignore[type-var]  # an async generator, see ``stream``
         async for event in events:
             if event.type is AgentEventType.RUN_COMPLETED and isinstance(event.message, AssistantMessage):
                 answer = event.message
             elif event.type is AgentEventType.RUN_CANCELLED:
                 raise AgentCancelledError("the request was stopped")
+    if answer is None:
+        raise AgentProtocolError("the stream ended without an outcome")
     return answer
 
 

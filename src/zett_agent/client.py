@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from zett_agent._runtime.resumption import ResumePoint
 from zett_agent.agent import Agent, AgentOptions, RunOptions, drain
 from zett_agent.config import AgentRunConfig
+from zett_agent.context import AgentState
 from zett_agent.dispatcher import AgentEventDispatcher
 from zett_agent.events import AgentEvent, CompactionEvent
 from zett_agent.messages import AgentMessage, AssistantMessage, UserMessage
@@ -81,6 +82,10 @@ class AgentClient:
     def pending_waits(self, *, config: AgentRunConfig | None = None) -> tuple[Wait, ...]:
         """As ``Agent.pending_waits``."""
         return self.agent.pending_waits(config=config)
+
+    def get_state(self, session_id: str) -> AgentState | None:
+        """As ``Agent.get_state``."""
+        return self.agent.get_state(session_id)
 
     def stop(self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now") -> bool:
         """As ``Agent.stop``."""

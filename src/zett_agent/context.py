@@ -113,6 +113,8 @@ class AgentRunContext(Injected):
     transcript: Transcript
     inbox: Inbox
     waitbook: Waitbook
+    #: What the request starts from: ``user``, ``internal`` or ``resume``; or its pass: ``compact``, ``inspect``.
+    kind: str
     _port: RunPort = field(repr=False)
     _unannounced: list[tuple[AnyMessage, ModelUsage | None]] = field(default_factory=list, repr=False)
     _rewritten: bool = False

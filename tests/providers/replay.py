@@ -125,11 +125,11 @@ class ReplayServer:
 async def _read_request(reader: asyncio.StreamReader) -> Request | None:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
+        line, *lines = head.decode().split("\r\n")
+        headers = {name.lower(): value.strip() for name, _, value in (text.partition(":") for text in lines) if name}
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
     except asyncio.IncompleteReadError:
         return None
-    line, *lines = head.decode().split("\r\n")
-    headers = {name.lower(): value.strip() for name, _, value in (text.partition(":") for text in lines) if name}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Request(line.split()[1], headers, body)
 
 

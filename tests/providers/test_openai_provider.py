@@ -54,6 +54,7 @@ async def ask(provider: OpenAIProvider, request: ModelRequest = REQUEST) -> str:
         ("temperature", float("nan")),
         ("temperature", True),
         ("temperature", "hot"),
+        ("stop", 3),
         ("max_tokens", 0),
         ("max_tokens", 1.5),
         ("max_tokens", True),

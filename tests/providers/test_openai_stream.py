@@ -147,6 +147,13 @@ async def test_stream_05_a_stream_cut_before_visible_output_is_tried_again(conne
     assert len(peer.server.requests) == 4
 
 
+async def test_a_last_event_without_an_empty_line_counts(connect: Connect) -> None:
+    whole = sse(delta("all", finish="stop"), done=False)
+    peer = await connect(Reply([whole.removesuffix(b"\n\n")]))
+    events = await events_of(peer.provider)
+    assert [event.delta for event in events] == ["all", ""]
+
+
 async def test_stream_25_done_without_a_finish_reason_is_an_end(connect: Connect) -> None:
     peer = await connect(Reply([sse(delta("x"))]))
     response = await response_of(peer.provider)

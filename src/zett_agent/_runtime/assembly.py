@@ -86,6 +86,7 @@ def assemble(maker: Maker, config: AgentRunConfig, start: Start, options: Reques
         transcript=run.transcript,
         inbox=run.inbox,
         waitbook=run.waitbook,
+        kind=start.kind,
         _port=run,
     )
     if maker.system_prompt:

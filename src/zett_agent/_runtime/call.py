@@ -13,6 +13,7 @@ from zett_agent._runtime.supervisor import join, start_task, stop_tasks
 from zett_agent.context import ToolContext
 from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import (
+    AgentProtocolError,
     ToolArgumentsError,
     ToolError,
     ToolRejectedError,
@@ -66,6 +67,14 @@ class CallRun:
 
     async def complete(self) -> None:
         """Take the call from its request to its appended result."""
+        try:
+            await self._pass()
+        except asyncio.CancelledError as error:
+            if self.batch.stopping or self._run.cancel_requested:
+                raise
+            raise AgentProtocolError("a hook raised CancelledError, though nobody cancelled the request") from error
+
+    async def _pass(self) -> None:
         run, live = self._run, self.live
         if run.hooks.before_tool:
             await self._gate()
@@ -74,8 +83,8 @@ class CallRun:
         else:
             async with self.batch.slots:
                 result, error, timing = await self._execute()
+        self.batch.settling.add(live.id)
         if run.hooks.after_tool:
-            self.batch.settling.add(live.id)
             await each(run.hooks.after_tool, run.context, live, result, error)
             result.tool_call_id = self.call.id
         await run.append(result, timing)

@@ -83,7 +83,7 @@ class Inbox:
         """Refuse everything from now on and return what was never taken."""
         with self._lock:
             self._closed = True
-            left = (*self._steering, *(event.message for event in self._internal))
+            left: tuple[UserMessage | AgentMessage, ...] = (*self._steering, *(e.message for e in self._internal))
             self._steering.clear()
             self._internal.clear()
             return left

@@ -111,7 +111,7 @@ async def _open_journal(run: Run, start: Start, store: SessionStore) -> None:
     context = run.context
     journal = run.journal = await Journal.claim(store, run.session_id, context.request_id)
     run.records_messages = True
-    run.supervisor.spawn(journal.keep(), name=f"zett lease {run.session_id}")
+    _ = run.supervisor.spawn(journal.keep(), name=f"zett lease {run.session_id}")
     run.transcript.restore(await journal.history())
     await journal.opened(start.kind, context.state.parent_session_id, context.metadata, context.tags)
 

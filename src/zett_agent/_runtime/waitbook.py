@@ -129,10 +129,15 @@ class Waitbook:
             self.abandon(wait.id, error)
 
     def note_question(self, event_name: str, payload: Mapping[str, Any]) -> Ticket | None:
-        """Keep the payload of an event that asks, so that a client that comes later can show the question."""
+        """Keep the payload of an event that asks, so that a client that comes later can show the question.
+
+        A payload that names another session is the question of a subagent that is only passed on.
+        """
         with self._lock:
             for ticket in self._open.values():
                 wait = ticket.wait
+                if payload.get("session_id", wait.session_id) != wait.session_id:
+                    continue
                 if wait.question is None and payload.get(wait.correlation_field) == wait.id:
                     ticket.wait = replace(wait, event_name=event_name, question=dict(payload))
                     return ticket

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -29,11 +29,22 @@ class _Parser(ArgumentParser):
 
 def run_command(arguments: Sequence[str] | None = None) -> int:
     """Run ``zett`` with ``arguments`` and return its exit status."""
+    return guarded(lambda: _dispatch(_parser().parse_args(arguments)))
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Do ``work`` and return its exit status; what cannot work at all is one line on standard error."""
     _tolerate_narrow_encodings()
     try:
-        return _dispatch(_parser().parse_args(arguments))
+        return work()
     except UsageFault as fault:
         complain(fault)
+        return USAGE
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
+            raise
+        complain(f"{missing} is missing; install the extra cli: pip install 'zett-runtime[cli]'")
         return USAGE
     except SystemExit as done:  # --help and --version
         return done.code if isinstance(done.code, int) else COMPLETED
@@ -49,14 +60,8 @@ def _dispatch(options: Namespace) -> int:
     if options.command is None:
         _parser().print_help()
         return COMPLETED
-    try:
-        status: int = import_module(_COMMANDS[options.command]).command(options)
-        return status
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in _EXTRAS:
-            raise
-        raise UsageFault(f"{missing} is missing; install the extra cli: pip install 'zett-runtime[cli]'") from error
+    status: int = import_module(_COMMANDS[options.command]).command(options)
+    return status
 
 
 def _parser() -> ArgumentParser:

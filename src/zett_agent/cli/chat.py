@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from zett_agent.agent import DEFAULT_SYSTEM_PROMPT
 from zett_agent.cli.console_input import ConsoleInput
 from zett_agent.cli.conversation import Conversation, Person
 from zett_agent.cli.faults import COMPLETED, FAILED, complain
@@ -18,7 +19,7 @@ from zett_agent.config import AgentRunConfig
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
-from zett_agent.extensions.permission import PermissionExtension
+from zett_agent.extensions.permission import PermissionExtension, PermissionRule
 from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 from zett_agent.ids import new_uuid7
 from zett_agent.model import AgentModel
@@ -34,7 +35,11 @@ def command(options: Namespace) -> int:
     renderer = Renderer(make_console())
 
     async def work(interrupts: Interrupts) -> int:
-        async with model, await chat_agent(model, options.system, options.ask_before) as client, stdin(renderer) as person:
+        async with (
+            model,
+            await chat_agent(model, options.system, options.ask_before) as client,
+            stdin(renderer) as person,
+        ):
             if person.interactive:
                 renderer.banner(f"{endpoint.model} at {endpoint.base_url}", HELP)
             return await chat(client, renderer, person, interrupts, secrets=endpoint.secrets)
@@ -52,9 +57,9 @@ async def chat_agent(model: AgentModel, system: str | None = None, ask_before: S
     """An agent with the harmless tools; calls of those in ``ask_before`` need an approval (``*`` means all)."""
     extensions: list[AgentExtension] = [InMemoryMessageAccumulator(), ToolGuidelinesExtension(), AskUserExtension()]
     if ask_before:
-        extensions.append(PermissionExtension(ask=tuple(ask_before)))
-    given = {} if system is None else {"system_prompt": system}
-    return await create_agent(model, tools=BUILT_IN, extensions=extensions, **given)
+        extensions.append(PermissionExtension([PermissionRule(tool, "ask") for tool in ask_before], default="allow"))
+    prompt = system or DEFAULT_SYSTEM_PROMPT
+    return await create_agent(model, system_prompt=prompt, tools=BUILT_IN, extensions=extensions)
 
 
 async def chat(

@@ -1,8 +1,8 @@
 """Lines that a person types, or that come through a pipe, without ever blocking the event loop.
 
-A thread reads standard input, because a loop cannot watch every kind of it (a file, /dev/null). On a terminal the line is
-edited here and not by the terminal, so that output can go on above a half-typed line and a prompt can be taken away and
-put back.
+A thread reads standard input, because a loop cannot watch every kind of it (a file, /dev/null). On a terminal the line
+is edited here and not by the terminal, so that output can go on above a half-typed line and a prompt can be taken away
+and put back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, Self, TextIO
+from typing import IO, Any, Protocol, Self
 
 from zett_agent.cli.line_editor import LineEditor
 from zett_agent.cli.text import visible
@@ -46,11 +46,11 @@ class Screen(Protocol):
 class ConsoleInput:
     """Standard input as lines, for one event loop; an async context manager.
 
-    ``interactive`` says that a person types. With ``editing`` that happens on the screen itself, else lines are taken as the
-    terminal or the pipe hands them over.
+    ``interactive`` says that a person types. With ``editing`` that happens on the screen itself, else lines are taken
+    as the terminal or the pipe hands them over.
     """
 
-    def __init__(self, fd: int | None, output: TextIO, screen: Screen, *, columns: Callable[[], int]) -> None:
+    def __init__(self, fd: int | None, output: IO[str], screen: Screen, *, columns: Callable[[], int]) -> None:
         self._fd = fd
         self._output = output
         self._screen = screen
@@ -276,5 +276,5 @@ class _Terminal:
         self._redraw()
 
 
-def _can_edit(output: TextIO) -> bool:
+def _can_edit(output: IO[str]) -> bool:
     return sys.platform != "win32" and output.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")

@@ -55,7 +55,10 @@ class Person(Protocol):
 
 
 class Conversation:
-    """Turns of one session. ``late`` holds lines that came too late to steer the turn they were meant for."""
+    """Turns of one session.
+
+    ``steered`` says that a line redirected a turn; ``late`` holds lines that came too late for that.
+    """
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class Conversation:
         interrupts: Interrupts,
         watch: Callable[[AgentEvent], None] = lambda event: None,
     ) -> None:
+        self.steered = False
         self.late: deque[str] = deque()
         self._client = client
         self._config = config
@@ -96,9 +100,11 @@ class Conversation:
         """Redirect the turn; False when it is too late for that."""
         event = ExternalEvent(STEERING_MESSAGE_EVENT_NAME, {"content": text})
         try:
-            return bool(self._client.emit_external_event(event, config=self._config))
+            accepted = bool(self._client.emit_external_event(event, config=self._config))
         except InputRefusedError:
-            return False
+            accepted = False
+        self.steered = self.steered or accepted
+        return accepted
 
     def note(self, text: str) -> None:
         """Write a remark beside the stream without disturbing what is being typed."""
@@ -179,9 +185,7 @@ class Conversation:
 
     def _send(self, question: Question, answer: ExternalEvent) -> bool:
         try:
-            return bool(
-                self._client.emit_external_event(answer, config=AgentRunConfig(session_id=question.session_id))
-            )
+            return bool(self._client.emit_external_event(answer, config=AgentRunConfig(session_id=question.session_id)))
         except AgentError:
             return False
 

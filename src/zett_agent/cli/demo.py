@@ -12,7 +12,7 @@ from zett_agent.cli.conversation import Conversation, Person
 from zett_agent.cli.demo_agent import GOAL, Pace, demo_agent
 from zett_agent.cli.faults import COMPLETED, FAILED
 from zett_agent.cli.interrupts import SIGNALLED, Interrupts, run
-from zett_agent.cli.questions import Approval, Choice, Question
+from zett_agent.cli.questions import Approval
 from zett_agent.cli.render import Renderer, make_console
 from zett_agent.config import AgentRunConfig
 from zett_agent.events import AgentEvent, AgentEventType
@@ -68,16 +68,14 @@ class Stations:
 
     def __init__(self) -> None:
         self.conversation: Conversation | None = None
-        self._steered = False
 
     def watch(self, event: AgentEvent) -> None:
         """Look at an event after it was shown."""
-        if event.type is AgentEventType.STEERING_STARTED:
-            self._steered = True
-        piece = event.tool_call_delta
-        if piece is not None and piece.name_delta == "draft_announcement" and self.conversation and not self._steered:
-            self._steered = self.conversation.steer(STEERING)
-            self.conversation.note(f'the demo steers, as a person could by typing: "{STEERING}"')
+        piece, conversation = event.tool_call_delta, self.conversation
+        if piece is None or piece.name_delta != "draft_announcement" or conversation is None or conversation.steered:
+            return
+        if conversation.steer(STEERING):
+            conversation.note(f'the demo steers, as a person could by typing a line: "{STEERING}"')
 
 
 def command(options: Namespace) -> int:

@@ -13,7 +13,7 @@ from zett_agent.config import AgentRunConfig
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
-from zett_agent.extensions.permission import PermissionExtension
+from zett_agent.extensions.permission import PermissionExtension, PermissionRule
 from zett_agent.extensions.subagent import SubAgentDefinition
 from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 from zett_agent.tools.base import AgentTool, tool
@@ -136,7 +136,9 @@ async def demo_agent(pace: Pace, config: AgentRunConfig, tell: Callable[[str], N
             InMemoryMessageAccumulator(),
             ToolGuidelinesExtension(),
             AskUserExtension(),
-            PermissionExtension(ask=("publish",)),
+            PermissionExtension(
+                [PermissionRule("publish", "ask", reason="Publishing cannot be undone.")], default="allow"
+            ),
             WatchedTasks([researcher(pace)], tell),
         ],
     )
@@ -147,4 +149,3 @@ def _announcement(version: str, sections: int, wish: str) -> str:
         return f"Lantern {version}, in {sections} sections, of which nobody reads the last {sections - 1}."
     asked = f" (written to your wish: {wish})" if wish else ""
     return f"Lantern {version}: search in attachments, a dark theme, linked notes. Export now writes Markdown.{asked}"
-

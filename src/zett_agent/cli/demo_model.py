@@ -76,10 +76,10 @@ class Told:
         return ran[-1] if ran else None
 
     def data(self, tool: str) -> dict[str, Any]:
-        """The same as JSON; empty when there is none."""
+        """The same as JSON, which may stand behind a remark; empty when there is none."""
         result = self.result(tool)
         try:
-            value = json.loads(result.text) if result is not None else {}
+            value = json.loads(result.text.rpartition("\n")[2]) if result is not None else {}
         except ValueError:
             value = {}
         return value if isinstance(value, dict) else {}
@@ -139,7 +139,7 @@ def _ask(told: Told) -> Step:
         f"{tests.get('passed', 0)} tests pass, {tests.get('failed', 0)} fail. "
         f"The changelog has {len(changes.get('added', []))} additions and one breaking change: "
         f"{changes.get('breaking', ['none'])[0]}.",
-        reasoning="A breaking change asks for a new major version, but how versions are numbered is not mine to decide.",
+        reasoning="A breaking change asks for a new major version, but how versions are numbered is not mine to say.",
         calls=[
             (
                 "ask_user",

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Self
 
 #: The exit status of a program that a signal ended: this plus the signal's number.
@@ -15,8 +16,8 @@ SIGNALLED = 128
 class Interrupts:
     """Signal handling of one command; a context manager inside the asyncio task that it may cancel.
 
-    ``status`` is the exit status once somebody wanted to leave, None before. Where a loop takes no signal handlers (Windows,
-    other threads) Ctrl-C leaves at once, as Python does by itself.
+    ``status`` is the exit status once somebody wanted to leave, None before. Where a loop takes no signal handlers
+    (Windows, other threads) Ctrl-C leaves at once, as Python does by itself.
     """
 
     def __init__(self) -> None:
@@ -31,7 +32,7 @@ class Interrupts:
         for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)
             if number is not None:
-                self._install(number, lambda number=number: self.leave(number))
+                self._install(number, partial(self.leave, number))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -89,5 +90,3 @@ def run(work: Callable[[Interrupts], Awaitable[int]]) -> int:
         return asyncio.run(interruptible(work))
     except KeyboardInterrupt:
         return SIGNALLED + signal.SIGINT
-
-

@@ -27,10 +27,10 @@ from zett_agent.tools.results import serialize_result
 
 
 def event_to_json(event: AgentEvent) -> dict[str, JsonValue]:
-    """``event`` as strict JSON: ``type``, ``session_id`` and ``phase`` always, every other field by its name when it is set.
+    """``event`` as strict JSON: ``type``, ``session_id`` and ``phase`` always, other fields by their names if they are set.
 
-    A message has its ``role``, an error its ``type`` and ``message``, bytes are base64. In a CUSTOM payload dates and other
-    known types become text, non-finite numbers null, and what has no JSON form its ``repr``.
+    A message has its ``role``, an error its ``type`` and ``message``, bytes are base64. In a CUSTOM payload dates and
+    other known types become text, non-finite numbers null, and what has no JSON form its ``repr``.
     """
     result: dict[str, JsonValue] = {
         "type": event.type.value,
@@ -97,8 +97,11 @@ def _calls(calls: Sequence[ToolCall]) -> JsonValue:
 def _stop(stop: StopInfo) -> JsonValue:
     return {
         "reason": stop.reason.value,
-        **{name: _same(value) for name in ("raw", "category", "message", "recommended_model")
-           if (value := getattr(stop, name)) is not None},
+        **{
+            name: _same(value)
+            for name in ("raw", "category", "message", "recommended_model")
+            if (value := getattr(stop, name)) is not None
+        },
         **({"detail": _same(dict(stop.detail))} if stop.detail else {}),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from zett_agent.cli.text import one_line
 from zett_agent.events import AgentEvent, AgentEventType
@@ -21,33 +21,6 @@ _RESPOND = frozenset({"r", "respond"})
 
 class Unclear(ValueError):
     """A line that answers nothing; its text says what would."""
-
-
-class Question(Protocol):
-    """One open question; its id is that of the call that waits."""
-
-    call_id: str
-    session_id: str
-    title: str
-    prompt: str
-
-    @property
-    def lines(self) -> Sequence[str]:
-        """What to show, line by line."""
-        ...
-
-    @property
-    def hint(self) -> str:
-        """How to answer."""
-        ...
-
-    def read(self, line: str) -> ExternalEvent:
-        """The answer that ``line`` gives; raises Unclear."""
-        ...
-
-    def decline(self) -> ExternalEvent:
-        """The answer when there is nobody to ask."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -113,6 +86,7 @@ class Approval:
     session_id: str
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
     response_event: str = "permission_response"
     title: str = "approval needed"
     prompt: str = "approve? ▸ "
@@ -122,7 +96,7 @@ class Approval:
     def lines(self) -> Sequence[str]:
         """The tool and each of its arguments."""
         shown = (f"  {name} = {one_line(_json(value), limit=200)}" for name, value in self.arguments.items())
-        return [f"The agent wants to call {self.tool}", *shown]
+        return [f"The agent wants to call {self.tool}", *shown, *([self.reason] if self.reason else [])]
 
     def read(self, line: str) -> ExternalEvent:
         """A decision: approve, approve with other arguments, reject with a reason, or respond in the tool's place."""
@@ -135,7 +109,7 @@ class Approval:
         if word in _EDIT:
             return self._decision("approve", arguments=self._edited(rest))
         if word in _RESPOND and rest:
-            return self._decision("respond", message=rest)
+            return self._decision("respond", result=rest)
         raise Unclear(self.hint)
 
     def decline(self) -> ExternalEvent:
@@ -157,7 +131,10 @@ class Approval:
         return ExternalEvent(self.response_event, {"tool_call_id": self.call_id, "decision": decision, **more})
 
 
-def question_of(event: AgentEvent) -> Choice | Approval | None:
+Question: TypeAlias = Choice | Approval
+
+
+def question_of(event: AgentEvent) -> Question | None:
     """The question that ``event`` asks, if it asks one that can be answered in a terminal."""
     payload = event.payload
     if event.type is not AgentEventType.CUSTOM or payload is None or not payload.get("tool_call_id"):
@@ -179,6 +156,7 @@ def question_of(event: AgentEvent) -> Choice | Approval | None:
             session_id,
             str(payload.get("tool", "")),
             dict(payload.get("arguments") or {}),
+            str(payload.get("reason") or ""),
             str(payload.get("response_event", "permission_response")),
         )
     return None

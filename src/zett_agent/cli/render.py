@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TextIO
 
 from rich.cells import cell_len
@@ -146,7 +145,9 @@ class Renderer:
         good = event.type is AgentEventType.TOOL_COMPLETED
         for call in event.tool_calls:
             seconds = time.monotonic() - self._started.pop(call.id, time.monotonic())
-            self._result("✔" if good else "✘", "green" if good else "red", call.name, f"{seconds:.1f} s", _answer(event))
+            self._result(
+                "✔" if good else "✘", "green" if good else "red", call.name, f"{seconds:.1f} s", _answer(event)
+            )
 
     def _tool_skipped(self, event: AgentEvent) -> None:
         for call in event.tool_calls:

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from contextlib import aclosing
 
+from zett_agent.agent import DEFAULT_SYSTEM_PROMPT
 from zett_agent.cli.faults import COMPLETED, FAILED, STOPPED_BY_MODEL, UsageFault, complain
 from zett_agent.cli.interrupts import SIGNALLED, Interrupts, run
 from zett_agent.cli.json_events import event_line
@@ -28,7 +29,12 @@ def command(options: Namespace) -> int:
     async def work(interrupts: Interrupts) -> int:
         async with model:
             return await answer(
-                model, prompt, system=options.system, as_json=options.json, interrupts=interrupts, secrets=endpoint.secrets
+                model,
+                prompt,
+                system=options.system,
+                as_json=options.json,
+                interrupts=interrupts,
+                secrets=endpoint.secrets,
             )
 
     return run(work)
@@ -44,8 +50,7 @@ async def answer(
     secrets: tuple[str, ...] = (),
 ) -> int:
     """Send ``prompt`` and print the answer, or every event as a line of JSON; the exit status says how it ended."""
-    given = {} if system is None else {"system_prompt": system}
-    async with await create_agent(model, tools=BUILT_IN, **given) as client:
+    async with await create_agent(model, system_prompt=system or DEFAULT_SYSTEM_PROMPT, tools=BUILT_IN) as client:
         with interrupts.stopping(client.stop):
             try:
                 last = await _follow(client, prompt, as_json=as_json)

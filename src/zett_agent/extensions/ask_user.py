@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from zett_agent.context import AgentRunContext, ToolContext
 from zett_agent.events import AgentEvent, AgentEventType
@@ -18,7 +18,7 @@ from zett_agent.extensions.ask_user_parts import (
     AskUserTextPart,
     answer_content,
 )
-from zett_agent.extensions.external import ExternalEventExtension
+from zett_agent.extensions.external import ExternalEventExtension, checked_timeout
 from zett_agent.json_types import JsonValue, json_object
 from zett_agent.messages import ToolCall, UserContentPart
 from zett_agent.tools.base import AgentTool, tool
@@ -86,10 +86,14 @@ class AskUserExtension(ExternalEventExtension):
     """Gives the model the tool ``ask_user``; a call of it waits, before TOOL_STARTED, for an ``ask_user_response``.
 
     The answer is an ``ExternalEvent`` whose payload has the question's ``tool_call_id``; the rest of it is the
-    application's and reaches the model unchanged, or as text and images when it has ``parts``. ``strict_options`` refuses
-    an ``answer`` that is not among the options, and the question stays open. After ``timeout`` seconds ``default`` is the
-    answer, and the result says so; without a default the call fails. A question never expires otherwise.
+    application's and reaches the model unchanged, or as text and images when it has ``parts``. ``strict_options``
+    refuses an ``answer`` that is not among the options, and the question stays open. After ``timeout`` seconds
+    ``default`` is the answer, and the result says so; without a default that fits, the call fails. A question without a
+    timeout stays open until it is answered or its request ends.
     """
+
+    #: Behind the extensions that gate calls: what they refuse is not asked.
+    priority = 1_200_000
 
     def __init__(
         self, *, strict_options: bool = False, timeout: float | None = None, default: JsonValue = None
@@ -110,30 +114,37 @@ class AskUserExtension(ExternalEventExtension):
         """Ask, and hold the call until it is answered. A call that will fail anyhow is not asked."""
         if call.name != ASK_USER_TOOL_NAME or call.error is not None:
             return
-        request = AskUserRequest.model_validate(call.arguments)
         try:
-            async with self._wait_for_external_event(
-                context, call.id, timeout=self.timeout, default=self._default_answer(call.id)
-            ):
+            request = AskUserRequest.model_validate(call.arguments)
+        except ValidationError:
+            return  # another hook changed the arguments; the runtime checks them again and says what is wrong
+        default = self._default_answer(call.id, request)
+        try:
+            async with self._wait_for_external_event(context, call.id, timeout=self.timeout, default=default):
                 await context.emit(AskUserEvent(context.session_id, call, request))
         except ToolTimeoutError:
-            call.error = f"Nobody answered within {self.timeout:g} seconds, and there is no default answer."
+            call.error = f"Nobody answered within {self.timeout:g} seconds, and no default answer fits."
 
     def validate_answer(self, wait: Wait, event: ExternalEvent) -> bool:
         """With ``strict_options`` and a question that has options: is the answer among them?"""
         question = wait.question or {}
-        options = question.get("options")
+        options = question.get("options", [])
+        return self._fits(event.payload, options, allow_multiple=bool(question.get("allow_multiple")))
+
+    def _fits(self, payload: Mapping[str, Any], options: Sequence[str], *, allow_multiple: bool) -> bool:
         if not self.strict_options or not options:
             return True
-        answer = event.payload.get("answer")
-        chosen = answer if isinstance(answer, list) and question["allow_multiple"] else [answer]
-        return bool(chosen) and "parts" not in event.payload and all(choice in options for choice in chosen)
+        answer = payload.get("answer")
+        chosen = answer if isinstance(answer, list) and allow_multiple else [answer]
+        return bool(chosen) and "parts" not in payload and all(choice in options for choice in chosen)
 
-    def _default_answer(self, call_id: str) -> ExternalEvent | None:
+    def _default_answer(self, call_id: str, request: AskUserRequest) -> ExternalEvent | None:
         if self.default is None:
             return None
         note = f"Nobody answered within {self.timeout:g} seconds; this is the default answer."
         payload = {_CORRELATION: call_id, "answer": self.default, "is_default": True, "note": note}
+        if not self._fits(payload, request.options or [], allow_multiple=request.allow_multiple):
+            return None
         return ExternalEvent(ASK_USER_RESPONSE_EVENT_NAME, payload)
 
     def _make_tool(self) -> AgentTool:
@@ -160,12 +171,3 @@ class AskUserExtension(ExternalEventExtension):
             return answer_content(answer.payload) or AskUserResult(name=answer.name, payload=answer.payload)
 
         return ask_user
-
-
-def checked_timeout(timeout: float | None) -> float | None:
-    """``timeout`` as it is; ValueError unless it is None or a finite number of seconds above 0."""
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise ValueError(f"timeout must be None or a finite number of seconds above 0, not {timeout!r}")
-    return timeout

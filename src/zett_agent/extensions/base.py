@@ -76,8 +76,8 @@ class AgentExtension:
         """What a subagent of this agent's requests inherits of this extension; nothing by default."""
         return None
 
-    def open_waits(self, session_id: str) -> Sequence[Wait]:
-        """Questions that this extension knows to be open on behalf of the session, in other sessions."""
+    def open_waits(self, session_id: str | None = None) -> Sequence[Wait]:
+        """Questions that this extension knows to be open on behalf of a session, in other sessions; None: of any."""
         return ()
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -79,9 +80,9 @@ class ExternalEventExtension(AgentExtension):
             if ticket.recorded:
                 await context.record_wait(ticket)
 
-    def _take_external_event(self, context: AgentRunContext) -> ExternalEvent:
-        """The answer that was staged for the running call; RuntimeError when there is none."""
-        call_id = current_tool_call_id()
+    def _take_external_event(self, context: AgentRunContext, correlation_id: str | None = None) -> ExternalEvent:
+        """The answer that was staged for the running call, or for the given id; RuntimeError when there is none."""
+        call_id = correlation_id or current_tool_call_id()
         answer = self._staged.pop((context.session_id, call_id or ""), None)
         if answer is None:
             raise RuntimeError(f"no answer is staged for call {call_id!r}")
@@ -136,3 +137,12 @@ class ExternalEventExtension(AgentExtension):
             arguments=dict(call.arguments) if call is not None else {},
             expires_at=now + timedelta(seconds=timeout) if timeout is not None else None,
         )
+
+
+def checked_timeout(timeout: float | None) -> float | None:
+    """``timeout`` as it is; ValueError unless it is None or a finite number of seconds above 0."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise ValueError(f"timeout must be None or a finite number of seconds above 0, not {timeout!r}")
+    return timeout

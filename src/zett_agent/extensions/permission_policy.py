@@ -29,8 +29,8 @@ class PermissionDecision(StrEnum):
 class PermissionRequest:
     """A call as a policy sees it: the name under which the tool is offered, and its validated arguments, a copy.
 
-    ``path`` names the sessions above this one, the outermost first; it is empty outside of subagents. ``definition`` is what
-    the model knows of the tool. ``reason`` is why a person is asked; a policy finds None there.
+    ``path`` names the sessions above this one, the outermost first; it is empty outside of subagents. ``definition`` is
+    what the model knows of the tool. ``reason`` is why a person is asked; a policy finds None there.
     """
 
     tool: str
@@ -43,9 +43,7 @@ class PermissionRequest:
     reason: str | None = None
 
 
-Judgement = TypeAliasType(
-    "Judgement", PermissionDecision | str | tuple[PermissionDecision | str, str | None] | None
-)
+Judgement = TypeAliasType("Judgement", PermissionDecision | str | tuple[PermissionDecision | str, str | None] | None)
 PermissionJudge = TypeAliasType("PermissionJudge", Callable[[PermissionRequest], Judgement | Awaitable[Judgement]])
 
 

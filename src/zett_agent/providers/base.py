@@ -142,9 +142,9 @@ def check_count(name: str, value: object) -> int | None:
     return value
 
 
-def check_texts(name: str, value: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return one string or several as a tuple of non-empty strings."""
-    texts = (value,) if isinstance(value, str) else tuple(value or ())
+def check_texts(name: str, value: object) -> tuple[str, ...]:
+    """Return one string or several as a tuple of non-empty strings; None gives none."""
+    texts = () if value is None else (value,) if not isinstance(value, list | tuple) else tuple(value)
     if not all(isinstance(text, str) and text for text in texts):
         raise ValueError(f"{name} must be None, a non-empty string or a sequence of them")
     return texts

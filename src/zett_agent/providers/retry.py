@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from itertools import count
 
 from zett_agent.exceptions import ProviderError
 from zett_agent.model import ModelEvent, RetryOptions
@@ -68,7 +67,8 @@ async def with_retries(
     attempt: Callable[[], AsyncGenerator[ModelEvent]], options: RetryOptions
 ) -> AsyncGenerator[ModelEvent]:
     """Yield the events of ``attempt()``; while it fails before its first event and may be repeated, start it again."""
-    for number in count():
+    retries = 0
+    while True:
         visible = False
         async with aclosing(attempt()) as events:
             try:
@@ -79,8 +79,9 @@ async def with_retries(
             except AttemptFailed as failed:
                 failure = failed.failure
         # Raised outside of the handler: what the SDK raised is the cause or nothing, never an unasked-for context.
-        if visible or not failure.retryable or number >= options.max_retries:
+        if visible or not failure.retryable or retries == options.max_retries:
             raise failure.error
-        delay = retry_delay(number, options, failure.retry_after)
-        _logger.info("%s; retry %d of %d in %.2f s", failure.error, number + 1, options.max_retries, delay)
+        delay = retry_delay(retries, options, failure.retry_after)
+        retries += 1
+        _logger.info("%s; retry %d of %d in %.2f s", failure.error, retries, options.max_retries, delay)
         await asyncio.sleep(delay)

@@ -1,0 +1,277 @@
+"""Permission: which calls run, which wait for a person, and which never run."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+from typing_extensions import TypeAliasType
+
+from zett_agent.context import AgentRunContext
+from zett_agent.events import AgentEvent, AgentEventType
+from zett_agent.exceptions import ToolArgumentsError, ToolRejectedError, ToolTimeoutError
+from zett_agent.extensions.base import ToolCallNext
+from zett_agent.extensions.external import ExternalEventExtension, checked_timeout
+from zett_agent.extensions.permission_answers import PermissionAnswer, PermissionAnswerKind
+from zett_agent.extensions.permission_policy import (
+    PermissionDecision,
+    PermissionPolicy,
+    PermissionRequest,
+    PermissionRule,
+    Verdict,
+    checked_policy,
+    judge,
+)
+from zett_agent.json_types import copy_json
+from zett_agent.messages import TextContent, ToolCall, ToolMessage
+from zett_agent.tools.base import ToolResult
+from zett_agent.tools.threads import shared_pool
+from zett_agent.waits import ExternalEvent, Wait
+
+__all__ = [
+    "PERMISSION_REQUEST_EVENT_NAME",
+    "PERMISSION_RESPONSE_EVENT_NAME",
+    "PermissionAnswer",
+    "PermissionAnswerKind",
+    "PermissionDecision",
+    "PermissionExtension",
+    "PermissionRequest",
+    "PermissionRequestEvent",
+    "PermissionRule",
+]
+
+PERMISSION_REQUEST_EVENT_NAME = "permission_request"
+PERMISSION_RESPONSE_EVENT_NAME = "permission_response"
+
+Approver = TypeAliasType("Approver", Callable[[PermissionRequest], object | Awaitable[object]])
+
+_LOG = logging.getLogger("zett_agent")
+_REFUSED = "Refused by the permission policy."
+_REJECTED = "Rejected: the call was not approved."
+_CORRELATION = "tool_call_id"
+_ROUTING = frozenset({_CORRELATION, "session_id"})
+
+
+class PermissionRequestEvent(AgentEvent):
+    """The CUSTOM event ``permission_request``; its payload is the held call and says how to answer."""
+
+    __slots__ = ()
+
+    def __init__(self, request: PermissionRequest) -> None:
+        payload = {
+            "session_id": request.session_id,
+            _CORRELATION: request.tool_call_id,
+            "tool": request.tool,
+            "arguments": copy_json(request.arguments),
+            "path": list(request.path),
+            "reason": request.reason,
+            "response_event": PERMISSION_RESPONSE_EVENT_NAME,
+        }
+        super().__init__(AgentEventType.CUSTOM, request.session_id, name=PERMISSION_REQUEST_EVENT_NAME, payload=payload)
+
+
+@dataclass(slots=True)
+class _Grant:
+    """What was decided about one call; it is bound to the tool's name and to the arguments, whoever changes them."""
+
+    tool: str
+    arguments: str
+    asked: bool = False
+    edited: Mapping[str, Any] | None = None
+    response: object = None
+
+    def covers(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        return self.tool == tool and self.arguments == _fingerprint(arguments)
+
+
+class PermissionExtension(ExternalEventExtension):
+    """Lets a call run only if ``policy`` allows it, by its tool and its validated arguments, whatever the model says.
+
+    The policy is a callable, or ``PermissionRule`` objects of which the first that matches decides; ``default`` is for
+    calls that it says nothing of. ``ask`` holds the call for a ``permission_response``, or for what ``approve`` returns:
+    True, False or a ``PermissionAnswer`` (a plain function runs in a thread). What nobody decided on within ``timeout``
+    seconds is refused, as is a call on which the policy or the approver fails. The decision is bound to tool and
+    arguments: a call that is changed afterwards is judged again, right before its handler. A call must pass every
+    extension of this kind that the agent has.
+    """
+
+    #: Behind the extensions that shape calls: people decide on what will run. Behind it stand only tools that ask.
+    priority = 1_100_000
+
+    def __init__(
+        self,
+        policy: PermissionPolicy = (),
+        *,
+        default: PermissionDecision | str = PermissionDecision.ASK,
+        approve: Approver | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__(response_event_name=PERMISSION_RESPONSE_EVENT_NAME, correlation_field=_CORRELATION)
+        self.policy = checked_policy(policy)
+        self.default = PermissionDecision(default)
+        self.approve = approve
+        self.timeout = checked_timeout(timeout)
+        self._grants: dict[AgentRunContext, dict[str, _Grant]] = {}
+
+    def for_child(self) -> Self:
+        """The same policy and the same approver, under a name of its own; its questions can be answered here, too."""
+        child = copy.copy(self)
+        child._agents, child._grants = None, {}
+        child.name = f"{self.name} (inherited)"
+        return child
+
+    async def before_tool(self, context: AgentRunContext, call: ToolCall) -> None:
+        """Judge the call; hold it when a person must decide, and refuse it by ``call.error``."""
+        if call.error is not None or any(grant.response is not None for grant in _decided(context, call.id)):
+            return
+        self._grants.setdefault(context, {})[call.id] = _Grant(call.name, _fingerprint(call.arguments))
+        request = _request(context, call)
+        verdict = await self._judge(request)
+        if verdict.decision is PermissionDecision.DENY:
+            call.error = _refused(verdict)
+        elif verdict.decision is PermissionDecision.ASK and not self._was_approved(context, call):
+            await self._ask(context, call, replace(request, reason=verdict.reason))
+
+    async def on_tool_call(self, context: AgentRunContext, call: ToolCall, call_next: ToolCallNext) -> ToolResult:
+        """Give the result that a person gave in the place of running the call."""
+        grant = self._grants.get(context, {}).get(call.id)
+        return await call_next() if grant is None or grant.response is None else grant.response
+
+    async def authorize_tool(self, context: AgentRunContext, call: ToolCall) -> None:
+        """Let through what was decided on; what was changed since is judged again, and nobody is asked any more."""
+        grant = self._grants.get(context, {}).get(call.id)
+        if grant is not None and grant.covers(call.name, call.arguments):
+            return
+        verdict = await self._judge(_request(context, call))
+        asks = verdict.decision is PermissionDecision.ASK
+        if verdict.decision is PermissionDecision.DENY or (asks and not self._was_approved(context, call)):
+            raise ToolRejectedError(f"{_refused(verdict)} (The call was changed after it was decided on.)")
+
+    async def after_tool(
+        self, context: AgentRunContext, call: ToolCall, result: ToolMessage, error: BaseException | None
+    ) -> None:
+        """Tell the model, which remembers its own arguments, that they were changed."""
+        grant = self._grants.get(context, {}).pop(call.id, None)
+        if grant is None or grant.edited is None:
+            return
+        note = f"[A person changed the arguments of this call to {json.dumps(grant.edited, ensure_ascii=False)}]"
+        if isinstance(result.content, str):
+            result.content = f"{note}\n{result.content}"
+        else:
+            result.content = [TextContent(note), *result.content]
+
+    def request_finished(self, context: AgentRunContext) -> None:
+        """Forget what was decided in the request."""
+        super().request_finished(context)
+        self._grants.pop(context, None)
+
+    def validate_answer(self, wait: Wait, event: ExternalEvent) -> bool:
+        """Refuse what is no decision, or names another session; the question stays open."""
+        try:
+            PermissionAnswer.from_payload(event.payload, ignored=_ROUTING)
+        except ValueError:
+            return False
+        return bool(event.payload.get("session_id", wait.session_id) == wait.session_id)
+
+    async def _judge(self, request: PermissionRequest) -> Verdict:
+        return await judge(self.policy, request, self.default)
+
+    async def _ask(self, context: AgentRunContext, call: ToolCall, request: PermissionRequest) -> None:
+        try:
+            if self.approve is None:
+                answer = await self._by_event(context, request)
+            else:
+                answer = await self._by_callback(self.approve, request)
+        except ToolTimeoutError:
+            call.error = f"Refused: nobody decided on the call within {self.timeout:g} seconds."
+            return
+        grant = self._grants[context][call.id]
+        if answer.decision is PermissionAnswerKind.REJECT:
+            call.error = f"Rejected: {answer.message}" if answer.message else _REJECTED
+        elif answer.decision is PermissionAnswerKind.RESPOND:
+            grant.response = answer.result
+        else:
+            grant.asked = self.approve is None
+            if answer.arguments is not None:
+                await self._edit(context, call, request, answer.arguments)
+
+    async def _by_event(self, context: AgentRunContext, request: PermissionRequest) -> PermissionAnswer:
+        async with self._wait_for_external_event(context, request.tool_call_id, timeout=self.timeout):
+            await context.emit(PermissionRequestEvent(request))
+        answer = self._take_external_event(context, request.tool_call_id)
+        return PermissionAnswer.from_payload(answer.payload, ignored=_ROUTING)
+
+    async def _by_callback(self, approve: Approver, request: PermissionRequest) -> PermissionAnswer:
+        limit = asyncio.timeout(self.timeout)
+        try:
+            async with limit:
+                return PermissionAnswer.from_approver(await _called(approve, request))
+        except Exception as error:
+            if limit.expired():
+                raise ToolTimeoutError("the approver took too long") from None
+            _LOG.warning("the approver failed on a call of %s, which is refused", request.tool, exc_info=error)
+            return PermissionAnswer.from_approver(False)
+
+    async def _edit(
+        self, context: AgentRunContext, call: ToolCall, request: PermissionRequest, given: Mapping[str, Any]
+    ) -> None:
+        """Take a person's arguments for the model's, if the tool takes them and the policy does not deny them."""
+        grant = self._grants[context][call.id]
+        grant.edited = given
+        try:
+            call.arguments = context.tools[call.name].check(copy_json(given))
+        except ToolArgumentsError as error:
+            call.error = str(error)
+            return
+        grant.arguments = _fingerprint(call.arguments)
+        verdict = await self._judge(replace(request, arguments=copy_json(call.arguments), reason=None))
+        if verdict.decision is PermissionDecision.DENY:
+            call.error = _refused(verdict)
+
+    def _was_approved(self, context: AgentRunContext, call: ToolCall) -> bool:
+        """True when a person approved exactly this call at another gate that asks people: they are not asked twice."""
+        approved = any(grant.asked and grant.covers(call.name, call.arguments) for grant in _decided(context, call.id))
+        return approved and self.approve is None
+
+
+def _decided(context: AgentRunContext, call_id: str) -> Iterator[_Grant]:
+    """What every gate of the request decided about the call so far."""
+    for extension in context.extensions:
+        if isinstance(extension, PermissionExtension) and call_id in (grants := extension._grants.get(context, {})):
+            yield grants[call_id]
+
+
+def _request(context: AgentRunContext, call: ToolCall) -> PermissionRequest:
+    tool = context.tools.get(call.name)
+    return PermissionRequest(
+        tool=call.name,
+        arguments=copy_json(call.arguments),
+        session_id=context.session_id,
+        request_id=context.request_id,
+        tool_call_id=call.id,
+        definition=tool.definition if tool is not None else None,
+    )
+
+
+def _fingerprint(arguments: Mapping[str, Any]) -> str:
+    """Equal for equal JSON only: True is not 1 here, and no later change of the mapping reaches it."""
+    return json.dumps(arguments, sort_keys=True, default=repr)
+
+
+def _refused(verdict: Verdict) -> str:
+    return f"Refused by the permission policy: {verdict.reason}" if verdict.reason else _REFUSED
+
+
+async def _called(approve: Approver, request: PermissionRequest) -> object:
+    """What the approver says; a plain function may block, so it runs in a thread."""
+    if inspect.iscoroutinefunction(approve):
+        return await approve(request)
+    said = await shared_pool().run(partial(approve, request))
+    return await said if inspect.isawaitable(said) else said
