@@ -95,6 +95,17 @@ async def test_net_03_a_base_url_may_have_a_path_and_a_trailing_slash(connect: C
     assert peer.server.requests[0].target == "/v1/deep/er/chat/completions"
 
 
+async def test_what_the_environment_says_about_openai_goes_to_no_other_service(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.setenv(name, "for-openai-only")
+    peer = await connect(text_reply("a"))
+    await ask(peer.provider)
+    (request,) = peer.server.requests
+    assert "for-openai-only" not in [request.target, *request.headers.values()]
+
+
 async def test_the_cache_key_is_sent_to_others_only_on_demand(connect: Connect) -> None:
     for switch, sent in ((None, None), (False, None), (True, "session-1")):
         peer = await connect(text_reply("a"), send_prompt_cache_key=switch)

@@ -72,7 +72,13 @@ def check_answer(response: ModelResponse) -> None:
 
 async def test_the_request_is_a_post_with_the_key_and_the_extras(connect: Connect) -> None:
     peer = await connect(
-        Reply([ANSWER]), extra_headers={"X-Team": "blue"}, extra_query={"api-version": "1"}, extra_body={"top_p": 0.5}
+        Reply([ANSWER]),
+        temperature=0,
+        max_tokens=9,
+        stop="###",
+        extra_headers={"X-Team": "blue"},
+        extra_query={"api-version": "1"},
+        extra_body={"top_p": 0.5},
     )
     await response_of(peer.provider)
     (request,) = peer.server.requests
@@ -83,6 +89,9 @@ async def test_the_request_is_a_post_with_the_key_and_the_extras(connect: Connec
         "model": "m-1",
         "stream": True,
         "stream_options": {"include_usage": True},
+        "temperature": 0,
+        "max_tokens": 9,
+        "stop": ["###"],
         "top_p": 0.5,
         "messages": [{"role": "user", "content": "q"}],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
+from functools import partial
 
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.output import Mark
@@ -169,7 +170,7 @@ class CallRun:
         run, live = self._run, self.live
         if not run.hooks.on_tool_call and not run.hooks.authorize_tool:
             return _run_tool(tool, prepared, scope)
-        call_next: Callable[[], Awaitable[ToolResult]] = lambda: self._handle(tool, scope)
+        call_next: Callable[[], Awaitable[ToolResult]] = partial(self._handle, tool, scope)
         for hook in reversed(run.hooks.on_tool_call):
             call_next = _layer(run, live, hook, call_next)
         return call_next()
@@ -181,7 +182,7 @@ class CallRun:
         tool = run.context.tools.get(name, tool)
         prepared = tool.prepare(copy_json(live.arguments))
         for authorize in run.hooks.authorize_tool:
-            await authorize(run.context, ToolCall(live.id, name, copy_json(prepared.arguments)))
+            await authorize(run.context, ToolCall(self.call.id, name, copy_json(prepared.arguments)))
         return await _run_tool(tool, prepared, scope)
 
 

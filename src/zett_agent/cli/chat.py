@@ -49,7 +49,10 @@ def command(options: Namespace) -> int:
 
 def stdin(renderer: Renderer) -> ConsoleInput:
     """The process's standard input, beside ``renderer``."""
-    fd = None if sys.stdin is None else sys.stdin.fileno()
+    try:
+        fd: int | None = sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):  # closed, or not a file at all
+        fd = None
     return ConsoleInput(fd, renderer.console.file, renderer, columns=lambda: renderer.console.width)
 
 

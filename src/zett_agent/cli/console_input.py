@@ -42,6 +42,10 @@ class Screen(Protocol):
         """The cells that ``text`` takes."""
         ...
 
+    def paint(self, text: str, style: str) -> str:
+        """``text`` with the codes that colour it."""
+        ...
+
 
 class ConsoleInput:
     """Standard input as lines, for one event loop; an async context manager.
@@ -60,6 +64,7 @@ class ConsoleInput:
         #: Stands before what is typed while no prompt is shown.
         self.aside = "steer ▸ "
         self._prompt = ""
+        self._status = ""
         self._editor = LineEditor()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._partial = ""
@@ -111,6 +116,13 @@ class ConsoleInput:
             self._screen.break_line()
             self._write(prompt)
 
+    def set_status(self, status: str) -> None:
+        """Show what is being waited for while there is neither a prompt nor anything typed."""
+        if self.editing and status != self._status:
+            self._erase()
+            self._status = status
+            self._draw()
+
     def discard(self) -> None:
         """Forget a half-typed line and take away the prompt."""
         self._erase()
@@ -146,21 +158,28 @@ class ConsoleInput:
         self._lines += (line.rstrip("\r") for line in whole)
 
     def _typed(self, text: str) -> None:
-        prompt = self._prompt or self.aside
         self._erase()
         for line in self._editor.feed(text):
             self._lines.append(line)
             if line.strip():
                 self._screen.break_line()
-                self._write(f"{prompt}{visible(line)}\n")
+                self._write(f"{self._painted_prompt()}{visible(line)}\n")
         self._draw()
 
     def _draw(self) -> None:
-        if not self.editing or not (self._prompt or self._editor.text):
+        typed = visible(self._editor.text)
+        if not self.editing or not (self._prompt or typed or self._status):
             return
         self._screen.break_line()
-        self._drawn = (self._prompt or self.aside) + visible(self._editor.text)
-        self._write(self._drawn)
+        if self._prompt or typed:
+            self._drawn = (self._prompt or self.aside) + typed
+            self._write(self._painted_prompt() + typed)
+        else:
+            self._drawn = self._status
+            self._write(self._screen.paint(self._status, "2"))
+
+    def _painted_prompt(self) -> str:
+        return self._screen.paint(self._prompt or self.aside, "1;32")
 
     def _erase(self) -> None:
         """Take away what was drawn; the cursor stands at its end, perhaps some rows below its start."""

@@ -26,6 +26,10 @@ _SETTLED = frozenset(
         AgentEventType.TOOL_SKIPPED,
     }
 )
+_STATUS = {
+    AgentEventType.MODEL_STARTED: "… waiting for the model",
+    AgentEventType.TOOL_STARTED: "… working",
+}
 
 
 class Person(Protocol):
@@ -43,6 +47,10 @@ class Person(Protocol):
 
     def set_prompt(self, prompt: str) -> None:
         """Show a prompt, or none."""
+        ...
+
+    def set_status(self, status: str) -> None:
+        """Show what is being waited for, or nothing."""
         ...
 
     def discard(self) -> None:
@@ -95,6 +103,7 @@ class Conversation:
             self._questions.clear()
             self._asked.clear()
             self._person.set_prompt("")
+            self._person.set_status("")
 
     def steer(self, text: str) -> bool:
         """Redirect the turn; False when it is too late for that."""
@@ -116,8 +125,10 @@ class Conversation:
         async with aclosing(stream) as events:  # type: ignore[type-var]  # an async generator, see ``Agent.stream``
             async for event in events:
                 await self._person.quiet()
+                self._person.set_status("")
                 with self._person.covered():
                     self._renderer.show(event)
+                self._person.set_status(_STATUS.get(event.type, ""))
                 self._keep_questions(event)
                 self._watch(event)
                 last = event

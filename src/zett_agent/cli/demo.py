@@ -19,8 +19,8 @@ from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.ids import new_uuid7
 
 STEERING = "keep it short"
-WATCHED = Pace(word=0.03, work=0.2)
-UNWATCHED = Pace(word=0.004, work=0.08)
+WATCHED = Pace(word=0.025, work=0.2, hesitation=2.5)
+UNWATCHED = Pace(word=0.004, work=0.08, hesitation=0.1)
 
 _ABOUT = (
     "An agent releases an imaginary application. Its model is scripted and needs no network; everything else is the "
@@ -54,6 +54,9 @@ class Defaults:
         """Remember what is asked."""
         self._prompt = prompt
 
+    def set_status(self, status: str) -> None:
+        """There is nobody to show it to."""
+
     def discard(self) -> None:
         """Nobody types."""
 
@@ -64,17 +67,23 @@ class Defaults:
 
 
 class Stations:
-    """Steers once for a person who did not, at the last moment at which that changes the announcement."""
+    """Steers once for a person who did not: while the model still thinks about its announcement."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, watched: bool) -> None:
         self.conversation: Conversation | None = None
+        self._watched = watched
+        self._drafting = False
 
     def watch(self, event: AgentEvent) -> None:
         """Look at an event after it was shown."""
         piece, conversation = event.tool_call_delta, self.conversation
-        if piece is None or piece.name_delta != "draft_announcement" or conversation is None or conversation.steered:
+        if piece is None or conversation is None or conversation.steered:
             return
-        if conversation.steer(STEERING):
+        if piece.name_delta:
+            self._drafting = piece.name_delta == "draft_announcement"
+            if self._drafting and self._watched:
+                conversation.note(f'too long for you? Type a line now, such as "{STEERING}", and press Enter')
+        elif self._drafting and conversation.steer(STEERING):
             conversation.note(f'the demo steers, as a person could by typing a line: "{STEERING}"')
 
 
@@ -96,7 +105,7 @@ async def demo(renderer: Renderer, person: Person, interrupts: Interrupts, pace:
     renderer.banner("zett demo", f"{_ABOUT}\n{_YOU_MAY if person.interactive else _DEFAULTS}")
     renderer.user(GOAL)
     config = AgentRunConfig(session_id=new_uuid7())
-    stations = Stations()
+    stations = Stations(watched=person.interactive)
 
     def tell(text: str) -> None:
         with person.covered():

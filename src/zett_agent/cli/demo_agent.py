@@ -5,17 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from zett_agent.cli.demo_model import PlannedModel, release, research
+from zett_agent.cli.render import NOTICE
 from zett_agent.client import AgentClient, create_agent
 from zett_agent.config import AgentRunConfig
+from zett_agent.context import AgentRunContext
+from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.extensions.ask_user import AskUserExtension
-from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
+from zett_agent.extensions.async_subagent import AsyncSubAgentExtension, SubAgentTask
+from zett_agent.extensions.base import AgentExtension
+from zett_agent.extensions.events import ExtensionEvent, MessageAppendedEvent
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
 from zett_agent.extensions.permission import PermissionExtension, PermissionRule
 from zett_agent.extensions.subagent import SubAgentDefinition
 from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
+from zett_agent.messages import AgentMessage
 from zett_agent.tools.base import AgentTool, tool
 
 GOAL = "Lantern is due for its next release. Check it, ask me what you need to know, and publish it."
@@ -23,10 +29,11 @@ GOAL = "Lantern is due for its next release. Check it, ask me what you need to k
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds: between two words, and for one unit of a tool's pretended work."""
+    """Seconds: between two words, for one unit of a tool's pretended work, and for a person to steer."""
 
     word: float
     work: float
+    hesitation: float
 
 
 def demo_tools(pace: Pace) -> tuple[AgentTool, ...]:
@@ -66,7 +73,7 @@ def demo_tools(pace: Pace) -> tuple[AgentTool, ...]:
             wish: What the user said about it.
         """
         await asyncio.sleep(3 * pace.work)
-        return {"sections": sections, "text": _announcement(version, sections, wish)}
+        return {"sections": sections, "wish": wish, "text": _announcement(version, sections, wish)}
 
     @tool
     async def publish(version: str, channel: str) -> dict[str, Any]:
@@ -112,23 +119,34 @@ class WatchedTasks(AsyncSubAgentExtension):
     """Background subagents that report their beginning and their end to ``tell``, the moment it happens."""
 
     def __init__(self, subagents: Sequence[SubAgentDefinition], tell: Callable[[str], None]) -> None:
-        super().__init__(subagents)
-        self.name = "AsyncSubAgentExtension"
+        super().__init__(subagents, forward_events=True)
         self._tell = tell
 
-    async def task_started(self, task: Any) -> None:
+    async def task_started(self, task: SubAgentTask) -> None:
         """Tell that a task runs."""
         self._tell(f"{task.task_id} ({task.subagent_type}) works in the background: {task.description}")
 
-    async def task_finished(self, task: Any) -> None:
+    async def task_finished(self, task: SubAgentTask) -> None:
         """Tell how a task ended."""
-        self._tell(f"{task.task_id} ({task.subagent_type}) has {task.status.value}")
+        self._tell(f"{task.task_id} ({task.subagent_type}) has ended after {task.elapsed:.1f} s: {task.status.value}")
+
+
+class ShownNotices(AgentExtension):
+    """Shows on the stream what the model is told by machines, such as that a task has finished."""
+
+    subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (MessageAppendedEvent,)
+
+    async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:
+        """Emit a CUSTOM event for each machine's message."""
+        if isinstance(event, MessageAppendedEvent) and isinstance(event.message, AgentMessage):
+            payload = {"content": event.message.content}
+            await context.emit(AgentEvent(AgentEventType.CUSTOM, context.session_id, name=NOTICE, payload=payload))
 
 
 async def demo_agent(pace: Pace, config: AgentRunConfig, tell: Callable[[str], None]) -> AgentClient:
     """The agent that the demo runs; ``tell`` hears of its background work."""
     return await create_agent(
-        PlannedModel(release, pause=pace.word),
+        PlannedModel(release, pause=pace.word, hesitation=pace.hesitation),
         config=config,
         system_prompt="You release software, carefully.",
         tools=demo_tools(pace),
@@ -140,6 +158,7 @@ async def demo_agent(pace: Pace, config: AgentRunConfig, tell: Callable[[str], N
                 [PermissionRule("publish", "ask", reason="Publishing cannot be undone.")], default="allow"
             ),
             WatchedTasks([researcher(pace)], tell),
+            ShownNotices(),
         ],
     )
 

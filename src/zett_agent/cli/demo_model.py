@@ -29,15 +29,21 @@ class Step:
     text: str
     reasoning: str = ""
     calls: Sequence[tuple[str, dict[str, Any]]] = field(default=())
+    #: True where the model takes its time over the arguments of its calls, so that a person can still change its mind.
+    hesitant: bool = False
 
 
 class PlannedModel:
-    """An AgentModel that asks ``plan`` what to do and streams it word by word, ``pause`` seconds apart."""
+    """An AgentModel that asks ``plan`` what to do and streams it word by word, ``pause`` seconds apart.
 
-    def __init__(self, plan: Callable[[Told], Step], *, pause: float) -> None:
+    ``hesitation`` is how long it takes over the arguments of calls that it is not sure of.
+    """
+
+    def __init__(self, plan: Callable[[Told], Step], *, pause: float, hesitation: float = 0.0) -> None:
         self.retry = RetryOptions(max_retries=0)
         self._plan = plan
         self._pause = pause
+        self._hesitation = hesitation
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream the next step."""
@@ -52,10 +58,9 @@ class PlannedModel:
         calls = [ToolCall(f"call-{offset}-{at}", name, given) for at, (name, given) in enumerate(step.calls)]
         for index, call in enumerate(calls):
             yield ModelEvent.tool_call(ToolCallDelta(index, id_delta=call.id, name_delta=call.name))
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(self._hesitation if step.hesitant else self._pause)
             yield ModelEvent.tool_call(ToolCallDelta(index, arguments_delta=json.dumps(call.arguments)))
-        # A moment in which a reader can still change the course before the calls begin.
-        await asyncio.sleep(10 * self._pause)
+            await asyncio.sleep(self._pause)
         message = AssistantMessage(content=step.text, reasoning=step.reasoning or None, tool_calls=calls)
         usage = ModelUsage(_tokens(*(_text(said) for said in request.messages)), _tokens(step.reasoning, step.text))
         yield ModelEvent.completed(ModelResponse(message, "tool_calls" if calls else "stop", usage))
@@ -91,6 +96,12 @@ class Told:
         return str(answer) if answer else VERSIONS[0]
 
     @property
+    def draft_is_current(self) -> bool:
+        """Whether the announcement is written, and to the user's last wish."""
+        written = self.result("draft_announcement") is not None
+        return written and (not self.wishes or self.data("draft_announcement").get("wish") == self.wishes[-1])
+
+    @property
     def task_id(self) -> str:
         """The background task."""
         return str(self.data("task_start").get("task_id", "task-1"))
@@ -102,7 +113,7 @@ def release(told: Told) -> Step:
         return _look_around()
     if told.result("ask_user") is None:
         return _ask(told)
-    if told.result("draft_announcement") is None:
+    if told.result("publish") is None and not told.draft_is_current:
         return _draft_short(told) if told.wishes else _draft_long(told)
     if told.result("task_output") is None and told.result("task_start") is not None:
         return _read_report(told)
@@ -159,6 +170,7 @@ def _draft_long(told: Told) -> Step:
         "with an example each, how to migrate step by step, thanks to everyone who helped, and a look ahead at what "
         "comes next year. That will be about two pages.",
         calls=[("draft_announcement", {"version": told.version, "sections": 5})],
+        hesitant=True,
     )
 
 
@@ -203,7 +215,7 @@ def _final(told: Told) -> str:
         f"- Risks: {'; '.join(risks)}",
         f"- Announcement: {draft.get('text', '')}",
     ]
-    if len(told.wishes) > 1:
+    if not told.draft_is_current:
         lines.append(f"- You also said “{told.wishes[-1]}”; I'll keep that in mind for the next release.")
     return "\n".join(lines)
 

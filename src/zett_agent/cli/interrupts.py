@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
 #: The exit status of a program that a signal ended: this plus the signal's number.
 SIGNALLED = 128
@@ -23,7 +23,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.status: int | None = None
         self._stop: Callable[[], object] | None = None
-        self._installed: list[int] = []
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
@@ -36,9 +36,10 @@ class Interrupts:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        for number in self._installed:
+        for number, handler in self._before.items():
             self._loop.remove_signal_handler(number)
-        self._installed.clear()
+            signal.signal(number, handler)
+        self._before.clear()
 
     @contextmanager
     def stopping(self, stop: Callable[[], object]) -> Iterator[None]:
@@ -52,9 +53,8 @@ class Interrupts:
     def leave(self, number: int = signal.SIGINT) -> None:
         """Cancel the command; one more Ctrl-C then ends the process the hard way."""
         self.status = SIGNALLED + number
-        if signal.SIGINT in self._installed:
-            self._installed.remove(signal.SIGINT)
-            self._loop.remove_signal_handler(signal.SIGINT)
+        if signal.SIGINT in self._before:
+            self._loop.remove_signal_handler(signal.SIGINT)  # which puts Python's own in its place
         if self._task is not None:
             self._task.cancel()
 
@@ -66,11 +66,12 @@ class Interrupts:
             self.leave()
 
     def _install(self, number: int, handler: Callable[[], object]) -> None:
-        if signal.getsignal(number) is signal.SIG_IGN:
+        before = signal.getsignal(number)
+        if before is signal.SIG_IGN:
             return  # nohup, or a shell's background job
         with suppress(NotImplementedError, ValueError, RuntimeError):
             self._loop.add_signal_handler(number, handler)
-            self._installed.append(number)
+            self._before[number] = before
 
 
 async def interruptible(work: Callable[[Interrupts], Awaitable[int]]) -> int:

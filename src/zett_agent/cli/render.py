@@ -15,12 +15,16 @@ from rich.text import Text
 from zett_agent.cli.questions import Question
 from zett_agent.cli.text import Flow, brief, one_line, visible
 from zett_agent.events import AgentEvent, AgentEventType
-from zett_agent.messages import ToolCall, UserMessage
+from zett_agent.messages import ToolCall, ToolMessage, UserMessage
 from zett_agent.model import ModelUsage
 
+#: A CUSTOM event with a machine's message to the model as its ``content``.
+NOTICE = "notice"
 #: Text is not set wider than this: long lines are hard to read.
 WIDEST = 100
 _INDENT = "  "
+#: What a result says for programs only.
+_NOISE = frozenset({"session_id", "parent_session_id"})
 _THINKING = "dim italic"
 
 
@@ -39,6 +43,7 @@ class Renderer:
             AgentEventType.TEXT_DELTA: self._text,
             AgentEventType.COMPACTION_STARTED: lambda _: self.note("compacting the conversation"),
             AgentEventType.COMPACTION_COMPLETED: self._compacted,
+            AgentEventType.MODEL_STARTED: lambda _: self._gap(),
             AgentEventType.MODEL_COMPLETED: self._model_completed,
             AgentEventType.MODEL_STOPPED: self._model_stopped,
             AgentEventType.TOOL_STARTED: self._tool_started,
@@ -65,6 +70,10 @@ class Renderer:
     def measure(self, text: str) -> int:
         """The cells that ``text`` takes on the terminal."""
         return cell_len(text)
+
+    def paint(self, text: str, style: str) -> str:
+        """``text`` in the colour of the SGR codes ``style``, where the terminal has colours."""
+        return f"\x1b[{style}m{text}\x1b[0m" if self.console.color_system else text
 
     def break_line(self) -> None:
         """End the line that streams, so that something else can stand below it."""
@@ -110,14 +119,13 @@ class Renderer:
     def _stream(self, delta: str, style: str) -> None:
         if style != self._style:
             self.break_line()
-            self._style, self._flow = style, self._new_flow(style)
+            self._style, self._flow = style, self._new_flow(style, f"{_INDENT}┆ " if style else "")
         self._flow.feed(visible(delta))
 
-    def _new_flow(self, style: str) -> Flow:
+    def _new_flow(self, style: str, indent: str = "") -> Flow:
         def write(text: str) -> None:
             self.console.out(text, style=style or None, highlight=False, end="")
 
-        indent = f"{_INDENT}┆ " if style else ""
         return Flow(write, cell_len, width=self._width, indent=indent)
 
     @property
@@ -126,6 +134,11 @@ class Renderer:
 
     def _compacted(self, event: AgentEvent) -> None:
         self.note("compacted" if event.applied else "nothing was compacted")
+
+    def _gap(self) -> None:
+        """An empty line before the model's next words."""
+        self.break_line()
+        self.console.print()
 
     def _model_completed(self, event: AgentEvent) -> None:
         self.break_line()
@@ -145,9 +158,8 @@ class Renderer:
         good = event.type is AgentEventType.TOOL_COMPLETED
         for call in event.tool_calls:
             seconds = time.monotonic() - self._started.pop(call.id, time.monotonic())
-            self._result(
-                "✔" if good else "✘", "green" if good else "red", call.name, f"{seconds:.1f} s", _answer(event)
-            )
+            remark = f"{seconds:.1f} s" if seconds >= 0.05 else ""
+            self._result("✔" if good else "✘", "green" if good else "red", call.name, remark, _answer(event))
 
     def _tool_skipped(self, event: AgentEvent) -> None:
         for call in event.tool_calls:
@@ -156,7 +168,7 @@ class Renderer:
     def _server_tool_started(self, event: AgentEvent) -> None:
         call = event.server_tool_call
         if call is not None:
-            self._call("○", "cyan", call.name, "" if call.input is None else one_line(json.dumps(call.input)))
+            self._call("○", "cyan", call.name, "" if call.input is None else json.dumps(call.input, ensure_ascii=False))
 
     def _server_tool_ended(self, event: AgentEvent) -> None:
         result = event.server_tool_result
@@ -181,16 +193,33 @@ class Renderer:
         if event.name == "input_returned":
             for message in payload.get("messages", ()):
                 self.note(f"not delivered: {message.get('content')}", "yellow")
-        elif event.name == "background_task":
-            self.task(str(payload.get("text", "")))
+        elif event.name == NOTICE:
+            told = one_line(str(payload.get("content", "")), limit=self._width - 24)
+            self._line((f"{_INDENT}✉ the agent is told: {told}", "magenta"))
+        elif event.name == "subagent_event" and payload.get("type") == AgentEventType.TOOL_STARTED.value:
+            for call in payload.get("tools", ()):
+                self.task(f"{payload.get('subagent_type')} calls {call.get('name')}")
 
     def _call(self, mark: str, style: str, name: str, arguments: str) -> None:
-        self._line((f"{_INDENT}{mark} ", style), (one_line(name), "bold"), (f"({arguments})", "dim"))
+        name = one_line(name)
+        room = max(20, self._width - cell_len(name) - 6)
+        self._line((f"{_INDENT}{mark} ", style), (name, "bold"), (f"({one_line(arguments, limit=room)})", "dim"))
 
     def _result(self, mark: str, style: str, name: str, remark: str, text: str) -> None:
-        body = brief(text).replace("\n", f"\n{_INDENT * 2}")
-        head = ((f"{_INDENT}{mark} ", style), (one_line(name), "bold"), (f" {remark} ", "dim"))
-        self._line(*head, (body, "" if style == "green" else style))
+        head = ((f"{_INDENT}{mark} ", style), (one_line(name), "bold"), (f" {remark}".rstrip(), "dim"))
+        body, body_style = brief(text), "" if style == "green" else style
+        room = self._width - sum(cell_len(part) for part, _ in head) - 2
+        if "\n" not in body and cell_len(body) <= room:
+            self._line(*head, (f"{_INDENT}{body}" if body else "", body_style))
+        else:
+            self._line(*head)
+            self._block(body, body_style)
+
+    def _block(self, text: str, style: str) -> None:
+        """Text below a line, indented and wrapped."""
+        flow = self._new_flow(style, _INDENT * 3)
+        flow.feed(text)
+        flow.end_line()
 
     def _line(self, *parts: tuple[str, str]) -> None:
         self.break_line()
@@ -207,8 +236,8 @@ def make_console(file: TextIO | None = None) -> Console:
 
 
 def call_arguments(call: ToolCall) -> str:
-    """The arguments of a call as Python would write them, shortened."""
-    return one_line(", ".join(f"{name}={_value(value)}" for name, value in call.arguments.items()), limit=160)
+    """The arguments of a call as Python would write them, long ones shortened."""
+    return ", ".join(f"{name}={_value(value)}" for name, value in call.arguments.items())
 
 
 def _value(value: object) -> str:
@@ -217,8 +246,24 @@ def _value(value: object) -> str:
 
 
 def _answer(event: AgentEvent) -> str:
-    text = getattr(event.message, "text", "")
-    return text if isinstance(text, str) else ""
+    """The result of a call as a person reads it: JSON without its brackets, a user's answer without its envelope."""
+    if not isinstance(event.message, ToolMessage):
+        return ""
+    text = event.message.text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    if event.message.name == "ask_user" and isinstance(value, dict) and isinstance(value.get("payload"), dict):
+        value = value["payload"].get("answer")
+    if isinstance(value, dict):
+        shown = {name: item for name, item in value.items() if item is not None and name not in _NOISE}
+        return ", ".join(f"{name}={_plain(item)}" for name, item in shown.items())
+    return _plain(value)
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _sum(one: ModelUsage, other: ModelUsage) -> ModelUsage:

@@ -28,7 +28,7 @@ def one_line(text: str, *, limit: int = 500) -> str:
     return joined if len(joined) <= limit else joined[: limit - 1].rstrip() + "…"
 
 
-def brief(text: str, *, lines: int = 4, limit: int = 320) -> str:
+def brief(text: str, *, lines: int = 3, limit: int = 200) -> str:
     """The beginning of ``text``, with a note of how much was left out."""
     text = visible(text).strip()
     kept = "\n".join(text[:limit].split("\n")[:lines]).rstrip()

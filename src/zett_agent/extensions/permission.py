@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
 import json
 import logging
@@ -12,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
+from pydantic_core import to_jsonable_python
 from typing_extensions import TypeAliasType
 
 from zett_agent.context import AgentRunContext
@@ -31,7 +31,7 @@ from zett_agent.extensions.permission_policy import (
 )
 from zett_agent.json_types import copy_json
 from zett_agent.messages import TextContent, ToolCall, ToolMessage
-from zett_agent.tools.base import ToolResult
+from zett_agent.tools.base import AgentTool, ToolResult
 from zett_agent.tools.threads import shared_pool
 from zett_agent.waits import ExternalEvent, Wait
 
@@ -69,7 +69,7 @@ class PermissionRequestEvent(AgentEvent):
             "session_id": request.session_id,
             _CORRELATION: request.tool_call_id,
             "tool": request.tool,
-            "arguments": copy_json(request.arguments),
+            "arguments": request.sent,
             "path": list(request.path),
             "reason": request.reason,
             "response_event": PERMISSION_RESPONSE_EVENT_NAME,
@@ -79,27 +79,28 @@ class PermissionRequestEvent(AgentEvent):
 
 @dataclass(slots=True)
 class _Grant:
-    """What was decided about one call; it is bound to the tool's name and to the arguments, whoever changes them."""
+    """What one gate decided about one call; ``allowed`` holds for this tool and these arguments only."""
 
     tool: str
     arguments: str
-    asked: bool = False
+    allowed: bool = False
+    by_person: bool = False
     edited: Mapping[str, Any] | None = None
     response: object = None
 
-    def covers(self, tool: str, arguments: Mapping[str, Any]) -> bool:
-        return self.tool == tool and self.arguments == _fingerprint(arguments)
+    def covers(self, call: ToolCall) -> bool:
+        return self.allowed and self.tool == call.name and self.arguments == _fingerprint(call.arguments)
 
 
 class PermissionExtension(ExternalEventExtension):
     """Lets a call run only if ``policy`` allows it, by its tool and its validated arguments, whatever the model says.
 
-    The policy is a callable, or ``PermissionRule`` objects of which the first that matches decides; ``default`` is for
-    calls that it says nothing of. ``ask`` holds the call for a ``permission_response``, or for what ``approve`` returns:
-    True, False or a ``PermissionAnswer`` (a plain function runs in a thread). What nobody decided on within ``timeout``
-    seconds is refused, as is a call on which the policy or the approver fails. The decision is bound to tool and
-    arguments: a call that is changed afterwards is judged again, right before its handler. A call must pass every
-    extension of this kind that the agent has.
+    The policy is a callable, or rules of which the first that matches decides; ``default`` is for calls that it says
+    nothing of. ``ask`` holds the call for a ``permission_response``, or for what ``approve`` returns: True, False or a
+    ``PermissionAnswer`` (a plain function runs in a thread). What nobody decided on within ``timeout`` seconds is
+    refused, as is a call on which the policy or the approver fails. The decision is bound to tool and arguments: a call
+    that is changed afterwards is judged again, right before its handler. A call must pass every extension of this kind
+    that the agent has.
     """
 
     #: Behind the extensions that shape calls: people decide on what will run. Behind it stand only tools that ask.
@@ -121,22 +122,21 @@ class PermissionExtension(ExternalEventExtension):
         self._grants: dict[AgentRunContext, dict[str, _Grant]] = {}
 
     def for_child(self) -> Self:
-        """The same policy and the same approver, under a name of its own; its questions can be answered here, too."""
-        child = copy.copy(self)
-        child._agents, child._grants = None, {}
-        child.name = f"{self.name} (inherited)"
-        return child
+        """This very gate: a child's calls must pass it, and its questions are answered through any agent above it."""
+        return self
 
     async def before_tool(self, context: AgentRunContext, call: ToolCall) -> None:
         """Judge the call; hold it when a person must decide, and refuse it by ``call.error``."""
         if call.error is not None or any(grant.response is not None for grant in _decided(context, call.id)):
             return
-        self._grants.setdefault(context, {})[call.id] = _Grant(call.name, _fingerprint(call.arguments))
+        grant = self._grants.setdefault(context, {})[call.id] = _Grant(call.name, _fingerprint(call.arguments))
         request = _request(context, call)
         verdict = await self._judge(request)
         if verdict.decision is PermissionDecision.DENY:
             call.error = _refused(verdict)
-        elif verdict.decision is PermissionDecision.ASK and not self._was_approved(context, call):
+        elif verdict.decision is PermissionDecision.ALLOW or self._was_approved(context, call):
+            grant.allowed = True
+        else:
             await self._ask(context, call, replace(request, reason=verdict.reason))
 
     async def on_tool_call(self, context: AgentRunContext, call: ToolCall, call_next: ToolCallNext) -> ToolResult:
@@ -147,11 +147,12 @@ class PermissionExtension(ExternalEventExtension):
     async def authorize_tool(self, context: AgentRunContext, call: ToolCall) -> None:
         """Let through what was decided on; what was changed since is judged again, and nobody is asked any more."""
         grant = self._grants.get(context, {}).get(call.id)
-        if grant is not None and grant.covers(call.name, call.arguments):
+        if grant is not None and grant.covers(call):
             return
         verdict = await self._judge(_request(context, call))
-        asks = verdict.decision is PermissionDecision.ASK
-        if verdict.decision is PermissionDecision.DENY or (asks and not self._was_approved(context, call)):
+        if verdict.decision is PermissionDecision.ASK and self._was_approved(context, call):
+            return
+        if verdict.decision is not PermissionDecision.ALLOW:
             raise ToolRejectedError(f"{_refused(verdict)} (The call was changed after it was decided on.)")
 
     async def after_tool(
@@ -197,10 +198,8 @@ class PermissionExtension(ExternalEventExtension):
             call.error = f"Rejected: {answer.message}" if answer.message else _REJECTED
         elif answer.decision is PermissionAnswerKind.RESPOND:
             grant.response = answer.result
-        else:
-            grant.asked = self.approve is None
-            if answer.arguments is not None:
-                await self._edit(context, call, request, answer.arguments)
+        elif answer.arguments is None or await self._edit(context, call, answer.arguments):
+            grant.allowed, grant.by_person = True, self.approve is None
 
     async def _by_event(self, context: AgentRunContext, request: PermissionRequest) -> PermissionAnswer:
         async with self._wait_for_external_event(context, request.tool_call_id, timeout=self.timeout):
@@ -219,9 +218,7 @@ class PermissionExtension(ExternalEventExtension):
             _LOG.warning("the approver failed on a call of %s, which is refused", request.tool, exc_info=error)
             return PermissionAnswer.from_approver(False)
 
-    async def _edit(
-        self, context: AgentRunContext, call: ToolCall, request: PermissionRequest, given: Mapping[str, Any]
-    ) -> None:
+    async def _edit(self, context: AgentRunContext, call: ToolCall, given: Mapping[str, Any]) -> bool:
         """Take a person's arguments for the model's, if the tool takes them and the policy does not deny them."""
         grant = self._grants[context][call.id]
         grant.edited = given
@@ -229,15 +226,16 @@ class PermissionExtension(ExternalEventExtension):
             call.arguments = context.tools[call.name].check(copy_json(given))
         except ToolArgumentsError as error:
             call.error = str(error)
-            return
+            return False
         grant.arguments = _fingerprint(call.arguments)
-        verdict = await self._judge(replace(request, arguments=copy_json(call.arguments), reason=None))
+        verdict = await self._judge(_request(context, call))
         if verdict.decision is PermissionDecision.DENY:
             call.error = _refused(verdict)
+        return call.error is None
 
     def _was_approved(self, context: AgentRunContext, call: ToolCall) -> bool:
         """True when a person approved exactly this call at another gate that asks people: they are not asked twice."""
-        approved = any(grant.asked and grant.covers(call.name, call.arguments) for grant in _decided(context, call.id))
+        approved = any(grant.by_person and grant.covers(call) for grant in _decided(context, call.id))
         return approved and self.approve is None
 
 
@@ -249,15 +247,23 @@ def _decided(context: AgentRunContext, call_id: str) -> Iterator[_Grant]:
 
 
 def _request(context: AgentRunContext, call: ToolCall) -> PermissionRequest:
-    tool = context.tools.get(call.name)
+    tool = context.tools[call.name]
     return PermissionRequest(
         tool=call.name,
-        arguments=copy_json(call.arguments),
+        arguments=_as_taken(tool, call.arguments),
+        sent=copy_json(call.arguments),
         session_id=context.session_id,
         request_id=context.request_id,
         tool_call_id=call.id,
-        definition=tool.definition if tool is not None else None,
+        definition=tool.definition,
     )
+
+
+def _as_taken(tool: AgentTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as the tool's function takes them: a policy that saw ``"500"`` could miss what runs with 500."""
+    values = tool.prepare(copy_json(arguments)).values
+    taken: dict[str, Any] = to_jsonable_python(values, bytes_mode="base64", serialize_unknown=True)
+    return taken
 
 
 def _fingerprint(arguments: Mapping[str, Any]) -> str:

@@ -27,14 +27,17 @@ class PermissionDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """A call as a policy sees it: the name under which the tool is offered, and its validated arguments, a copy.
+    """A call as a policy sees it: the name under which the tool is offered, and its arguments.
 
-    ``path`` names the sessions above this one, the outermost first; it is empty outside of subagents. ``definition`` is
-    what the model knows of the tool. ``reason`` is why a person is asked; a policy finds None there.
+    ``arguments`` are as the tool's function takes them, written as JSON: converted, with defaults filled in; ``sent``
+    is what the model wrote, and what a person would edit. ``path`` names the sessions above this one, the outermost
+    first; it is empty outside of subagents. ``definition`` is what the model knows of the tool. ``reason`` is why a
+    person is asked; a policy finds None there.
     """
 
     tool: str
     arguments: Mapping[str, Any]
+    sent: Mapping[str, Any]
     session_id: str
     request_id: str
     tool_call_id: str

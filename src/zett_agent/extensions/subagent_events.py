@@ -10,6 +10,7 @@ from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.extensions.subagent_tree import Child
 from zett_agent.json_types import json_object
+from zett_agent.messages import content_text
 from zett_agent.waits import Wait
 
 SUBAGENT_EVENT_NAME = "subagent_event"
@@ -75,7 +76,7 @@ def _asks(child: Child, payload: Mapping[str, Any]) -> bool:
 def _text(event: AgentEvent) -> str | None:
     for message in (event.message, event.internal_message, event.steering_message):
         if message is not None:
-            return message.content if isinstance(message.content, str) else message.text
+            return content_text(message.content)
     return None
 
 

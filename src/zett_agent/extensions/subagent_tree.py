@@ -60,7 +60,9 @@ class Place:
         """The place of a new child, counted; ValueError says which bound is reached."""
         deepest = caps.max_depth if self.deepest is None else min(caps.max_depth, self.deepest)
         if self.depth >= deepest:
-            raise ValueError(f"subagents may be nested {deepest} deep and this is level {self.depth}: do the work yourself")
+            raise ValueError(
+                f"this is level {self.depth} of at most {deepest} levels of subagents: do the work yourself"
+            )
         bounds = (*self.bounds, (self.tally, caps.max_total))
         for tally, limit in bounds:
             if tally.count >= limit:
@@ -92,7 +94,7 @@ class Child:
             roster.pop(self.session_id, None)
 
     async def run(self, prompt: str, show: Show) -> AssistantMessage:
-        """Send ``prompt`` and return the answer; ``show`` sees each event. A cancel stops the child and awaits its end."""
+        """Send ``prompt`` and return the answer; ``show`` sees each event. A cancel stops the child and awaits that."""
         # The child's hooks are in no call, though the child runs within one.
         outer = CURRENT_CALL.set(None)
         try:

@@ -144,8 +144,9 @@ def check_count(name: str, value: object) -> int | None:
 
 def check_texts(name: str, value: object) -> tuple[str, ...]:
     """Return one string or several as a tuple of non-empty strings; None gives none."""
-    texts = () if value is None else (value,) if not isinstance(value, list | tuple) else tuple(value)
-    if not all(isinstance(text, str) and text for text in texts):
+    given = () if value is None else value if isinstance(value, list | tuple) else (value,)
+    texts = tuple(text for text in given if isinstance(text, str) and text)
+    if len(texts) < len(given):
         raise ValueError(f"{name} must be None, a non-empty string or a sequence of them")
     return texts
 

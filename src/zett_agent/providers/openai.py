@@ -96,7 +96,7 @@ class OpenAIProvider:
         self._headers = validate_extra_headers(extra_headers)
         self._query = validate_extra_query(extra_query)
         self._secrets = secret_values(self._api_key, self._headers, self._query)
-        at_openai = urlsplit(self.base_url).hostname == _OPENAI_HOST
+        self._at_openai = at_openai = urlsplit(self.base_url).hostname == _OPENAI_HOST
         self._settings = ChatSettings(
             provider=self.provider_name,
             model=check_text("model", model),
@@ -229,6 +229,8 @@ class OpenAIProvider:
             default_query=self._query,
             http_client=http_client,
         )
+        if not self._at_openai:  # whose names the SDK takes from the environment, for whatever service
+            client.organization = client.project = None
         return _held_open(client, owned=http_client is not given)
 
 

@@ -139,15 +139,20 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 def install() -> Path:
     """Return the folder that holds the model and its server, made on first use and complete whenever it is there."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zett-runtime"
-    key = sha256(repr((PACKAGES, sys.implementation.cache_tag)).encode()).hexdigest()[:12]
-    home = cache / f"local-model-{key}"
+    home = _home()
     if not home.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with _alone(cache / "local-model.lock"):
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(home.parent / "local-model.lock"):
             if not home.exists():
                 _install(home)
     return home
+
+
+def _home() -> Path:
+    """A folder in the user's cache for these packages on this Python."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    key = sha256(repr((PACKAGES, sys.implementation.cache_tag)).encode()).hexdigest()[:12]
+    return cache / "zett-runtime" / f"local-model-{key}"
 
 
 def _install(home: Path) -> None:
