@@ -16,7 +16,7 @@ from zett_agent._runtime.phase import PhaseMachine
 from zett_agent._runtime.resumption import ResumePoint
 from zett_agent._runtime.run import Limits, Run
 from zett_agent._runtime.sessions import Sessions
-from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task
+from zett_agent._runtime.supervisor import CLOSE_BOUND, join, start_task
 from zett_agent._runtime.transcript import Transcript
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext, AgentState
@@ -225,7 +225,7 @@ class Agent:
         runs = self._sessions.runs
         for run in runs:
             run.cancel()
-        await join([run.producer for run in runs if run.producer is not None], STOP_BOUND)
+        await join([run.producer for run in runs if run.producer is not None], CLOSE_BOUND)
         for extension in self.extensions:
             await extension.close()
 
@@ -272,10 +272,9 @@ class Agent:
         """Wait for the request to end, and give the session free whatever happens."""
         try:
             if run.producer is not None:
-                if not run.phase.ended:
-                    run.cancel()
+                run.cancel()
                 if not run.producer.done():
-                    await join([run.producer], STOP_BOUND)
+                    await join([run.producer], CLOSE_BOUND)
         finally:
             if not run.phase.ended:
                 run.phase.move(AgentPhase.CANCELLED)

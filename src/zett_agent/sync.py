@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextvars import copy_context
 from functools import partial
-from typing import Final, Literal, Protocol, Self, TypeVar, cast
+from typing import Any, Final, Literal, Protocol, Self, TypeVar, cast
 
 from typing_extensions import Unpack
 
@@ -47,7 +47,7 @@ class SyncAgent(Passthrough[Agent]):
     that is not named here is there too (``tools``, ``pending``, ...), with methods that block.
     """
 
-    __slots__ = ("_closed", "_closing", "client")
+    __slots__ = ("_calls", "_closed", "_closing", "client")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class SyncAgent(Passthrough[Agent]):
         super().__init__(agent, runtime=runtime)
         #: The async client of the same agent, for code on the runtime's thread.
         self.client = AgentClient(agent, event_dispatcher=event_dispatcher)
+        self._calls: set[asyncio.Task[Any]] = set()  # the requests that a thread waits for
         self._closing = threading.Lock()
         self._closed = False
         self.runtime.call(agent.initialize, config=config)
@@ -86,7 +87,7 @@ class SyncAgent(Passthrough[Agent]):
 
         Ctrl-C stops the request before KeyboardInterrupt is raised, so that the session is free again.
         """
-        return self.runtime.call(partial(self.client.run, message, **options))
+        return self._block(partial(self.client.run, message, **options))
 
     def stream(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> SyncStream[AgentEvent]:
         """Send a message and iterate what happens; nothing happens before the first ``next()``.
@@ -97,7 +98,7 @@ class SyncAgent(Passthrough[Agent]):
 
     def run_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> AssistantMessage:
         """As ``run``, from a machine's message."""
-        return self.runtime.call(partial(self.client.run_internal, message, **options))
+        return self._block(partial(self.client.run_internal, message, **options))
 
     def stream_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> SyncStream[AgentEvent]:
         """As ``stream``, from a machine's message."""
@@ -105,7 +106,7 @@ class SyncAgent(Passthrough[Agent]):
 
     def resume(self, **options: Unpack[RunOptions]) -> AssistantMessage:
         """Go on where the session stopped and return the answer; AgentResumeError when there is nothing to go on."""
-        return self.runtime.call(partial(self.client.resume, **options))
+        return self._block(partial(self.client.resume, **options))
 
     def stream_resume(self, **options: Unpack[RunOptions]) -> SyncStream[AgentEvent]:
         """As ``resume``, iterating what happens."""
@@ -113,11 +114,11 @@ class SyncAgent(Passthrough[Agent]):
 
     def resume_point(self, **options: Unpack[RunOptions]) -> ResumePoint | None:
         """Where ``resume`` would go on, None when it could not; no model is called."""
-        return self.runtime.call(partial(self.client.resume_point, **options))
+        return self._block(partial(self.client.resume_point, **options))
 
     def compact(self, **options: Unpack[RunOptions]) -> CompactionEvent | None:
         """Compact the session now; the last summary that was applied, or None."""
-        return self.runtime.call(partial(self.client.compact, **options))
+        return self._block(partial(self.client.compact, **options))
 
     def emit_external_event(self, event: ExternalEvent, *, config: AgentRunConfig | None = None) -> list[str]:
         """Offer ``event``, such as an answer, to every extension and return the names of those that took it.
@@ -141,18 +142,34 @@ class SyncAgent(Passthrough[Agent]):
     def close(self) -> None:
         """Stop every request, close the extensions, and end the runtime if it was made here; idempotent.
 
-        A ``run`` that is stopped so raises AgentCancelledError in its thread.
+        A ``run`` that is stopped so raises AgentCancelledError in its thread; streams end.
         """
         self.runtime.refuse_own_thread()
         with self._closing:
             if self._closed or self.runtime.closed:
                 return
             try:
-                self.runtime.call(self.client.aclose)
+                self.runtime.call(self._aclose)
             finally:
                 if self._owned:
                     self.runtime.close()
             self._closed = True
+
+    def _block(self, request: Callable[[], Awaitable[T]]) -> T:
+        return self.runtime.call(self._track, request)
+
+    async def _track(self, request: Callable[[], Awaitable[T]]) -> T:
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._calls.add(task)
+        try:
+            return await request()
+        finally:
+            self._calls.discard(task)
+
+    async def _aclose(self) -> None:
+        stopped = tuple(self._calls)
+        await self.client.aclose()
+        await join(stopped, STOP_BOUND)  # each tells its thread how it ended, before the runtime goes
 
 
 def create_agent_sync(
@@ -187,35 +204,35 @@ class SyncModelAdapter:
     """A blocking model as an AgentModel: each of its steps runs in a worker thread, and the event loop stays free.
 
     The steps of one answer run one after another in one context, not always in the same thread. A cancelled request
-    waits, within a bound, for the step that runs, then closes the iterator. ``retry`` is the model's own, else none.
+    waits at most ``stop_seconds`` for the step that runs, then closes the iterator. ``retry`` is the model's own, else
+    it makes none.
     """
 
-    def __init__(self, model: BlockingModel) -> None:
+    def __init__(self, model: BlockingModel, *, stop_seconds: float = STOP_BOUND) -> None:
         self.model = model
+        self.stop_seconds = stop_seconds
         self.retry: RetryOptions = getattr(model, "retry", RetryOptions(max_retries=0))
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Answer ``request`` with what the blocking model yields."""
         context = copy_context()
-        iterator = await _in_thread(partial(context.run, lambda: iter(self.model.stream(request))))
+        iterator = await self._in_thread(partial(context.run, lambda: iter(self.model.stream(request))))
         try:
             step = partial(context.run, next, iterator, _END)
-            while (event := await _in_thread(step)) is not _END:
+            while (event := await self._in_thread(step)) is not _END:
                 yield cast(ModelEvent, event)
         finally:
             close = getattr(iterator, "close", None)
             stuck = getattr(iterator, "gi_running", False)  # a generator whose step did not end cannot be closed
             if close is not None and not stuck:
-                await _in_thread(partial(context.run, close))
+                await self._in_thread(partial(context.run, close))
 
-
-async def _in_thread(function: Callable[[], T]) -> T:
-    """Run ``function`` in a worker thread, and wait for its end, within a bound, even when the caller is cancelled."""
-    work = start_task(shared_pool().run(function), "zett blocking model")
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await join([work], STOP_BOUND)
-        raise
-    finally:
-        work.cancel()
+    async def _in_thread(self, function: Callable[[], T]) -> T:
+        work = start_task(shared_pool().run(function), "a step of a blocking model")
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await join([work], self.stop_seconds)
+            raise
+        finally:
+            work.cancel()

@@ -21,6 +21,7 @@ ALLOWED: dict[str, str] = {
     "ScriptError": "a failed test, so an AssertionError",
     "_Broken": "what a test's model raises: no error of the runtime",
     "Unclear": "what a person typed that answers nothing; the command line asks again",
+    "UsageFault": "how a command was called; the command line prints it and exits with 2",
     "_NotJsonError": "private to its file, which turns it into StoredFormatError with the whole path",
 }
 

@@ -41,7 +41,7 @@ LAYERS: dict[str, Layer] = {
     "parts": Layer(
         Kind.FLOOR,
         "_runtime/resumption _runtime/phase _runtime/transcript _runtime/inbox _runtime/waitbook _runtime/channel "
-        "_runtime/journal _runtime/supervisor context",
+        "_runtime/journal _runtime/supervisor _runtime/portal context",
     ),
     # The last four are the extensions that an Agent brings itself.
     "hooks": Layer(

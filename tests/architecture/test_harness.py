@@ -42,6 +42,17 @@ async def test_cancels_without_waiting():
     await asyncio.sleep(0)
     task.cancel()
 
+async def stubborn():
+    for _ in range(3):
+        try:
+            await sleeper()
+        except asyncio.CancelledError:
+            pass
+
+async def test_leaves_a_task_that_swallows_its_cancellation():
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+
 def test_connects_outside():
     with socket.socket() as client:
         client.connect(("192.0.2.1", 80))
@@ -85,6 +96,7 @@ def test_a_test_that_breaks_a_guard_fails(tmp_path: Path) -> None:
         ("ERROR", "test_leaves_a_task"),
         ("ERROR", "test_leaves_a_task_under_hypothesis"),
         ("ERROR", "test_cancels_without_waiting"),
+        ("ERROR", "test_leaves_a_task_that_swallows_its_cancellation"),
         ("FAILED", "test_connects_outside"),
         ("ERROR", "test_connects_outside"),
         ("ERROR", "test_swallows_the_refusal_in_a_thread"),

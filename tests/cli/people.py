@@ -59,11 +59,24 @@ class Typist:
         yield
 
 
+class Noticed(io.StringIO):
+    """A text file that tells when something was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = asyncio.Event()
+
+    def write(self, text: str) -> int:
+        self.changed.set()
+        return super().write(text)
+
+
 class Screen(Renderer):
     """A renderer whose output can be read."""
 
     def __init__(self) -> None:
-        self.file = io.StringIO()
+        self.file = Noticed()
+        self._changed = self.file.changed
         super().__init__(Console(file=self.file, width=100, highlight=False, markup=False, emoji=False))
 
     @property
@@ -74,4 +87,5 @@ class Screen(Renderer):
         """Wait until ``wanted`` is shown."""
         async with asyncio.timeout(10):
             while wanted not in self.text:
-                await asyncio.sleep(0.002)
+                self._changed.clear()
+                await self._changed.wait()

@@ -50,7 +50,9 @@ def chat_server(reply: Reply, *, finish: str = "stop") -> Iterator[ChatServer]:
 
         def _refuse(self, status: int) -> None:
             key = self.headers.get("Authorization", "").removeprefix("Bearer ")
-            content = json.dumps({"error": {"message": f"Incorrect API key provided: {key}", "type": "refused"}}).encode()
+            content = json.dumps(
+                {"error": {"message": f"Incorrect API key provided: {key}", "type": "refused"}}
+            ).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))

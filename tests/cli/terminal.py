@@ -19,7 +19,8 @@ SECONDS = 15.0
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 # The child makes the pseudo-terminal its controlling one, so that a typed Ctrl-C becomes a signal.
 _START = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 )
 
 CTRL_C = "\x03"
@@ -28,7 +29,9 @@ CTRL_D = "\x04"
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's environment without keys, with the sources on the path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "COLUMNS", "NO_COLOR"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "COLUMNS", "NO_COLOR"))
+    }
     return {**kept, "PYTHONPATH": str(SOURCE), "TERM": "xterm-256color", **(extra or {})}
 
 
@@ -84,6 +87,13 @@ class Terminal:
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
+
+    def until_stopped(self) -> None:
+        """Wait until the process is stopped, as by Ctrl-Z; it is no zombie, so its status stays."""
+        deadline = time.monotonic() + SECONDS
+        while os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOHANG) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
     def modes(self) -> list[object]:
         return list(termios.tcgetattr(self._master))

@@ -4,10 +4,11 @@ import asyncio
 import io
 import os
 import select
+import signal
 import termios
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -42,10 +43,8 @@ def pipe() -> Iterator[tuple[int, int]]:
     ends = os.pipe()
     yield ends
     for end in ends:
-        try:
+        with suppress(OSError):
             os.close(end)
-        except OSError:
-            pass
 
 
 class Terminal:
@@ -75,8 +74,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch, term: str = "xterm") -> Iterator[T
     master, slave = os.openpty()
     with open(os.dup(slave), "w", encoding="utf-8") as output:
         yield Terminal(master, slave, output, Screen())
-    os.close(master)
-    os.close(slave)
+    for side in (master, slave):
+        with suppress(OSError):
+            os.close(side)
 
 
 async def lines(source: ConsoleInput) -> list[str]:
@@ -87,7 +87,7 @@ async def lines(source: ConsoleInput) -> list[str]:
 
 
 async def test_each_line_of_a_pipe_is_one_line_and_its_end_ends_it(pipe: tuple[int, int]) -> None:
-    os.write(pipe[1], "eins\nzw".encode() + "öl".encode()[:2])
+    os.write(pipe[1], b"eins\nzw" + "öl".encode()[:2])
     async with piped(pipe[0]) as source:
         assert await source.line() == "eins"
         os.write(pipe[1], "öl".encode()[2:] + b"f\r\n\nlast without end")
@@ -248,13 +248,24 @@ async def test_control_d_ends_the_input(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_a_terminal_that_goes_away_ends_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    master, slave = os.openpty()
-    with open(os.dup(slave), "w", encoding="utf-8") as output:
-        async with ConsoleInput(slave, output, Screen(), columns=lambda: 80) as source:
-            os.close(master)
+    with terminal(monkeypatch) as tty:
+        async with tty.input as source:
+            os.close(tty.master)
             assert await source.line() is None
-    os.close(slave)
+
+
+async def test_after_a_return_from_control_z_everything_is_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as tty:
+        sane = termios.tcgetattr(tty.slave)
+        async with tty.input as source:
+            source.set_prompt("> ")
+            await tty.type("half")
+            tty.seen()
+            termios.tcsetattr(tty.slave, termios.TCSANOW, sane)  # as the shell does meanwhile
+            os.kill(os.getpid(), signal.SIGCONT)
+            await tty.type(" a line\r")
+            assert await source.line() == "half a line"
+        assert tty.seen().startswith("> half")
 
 
 async def test_the_terminal_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ async def test_a_turn_shows_what_happens_and_returns_its_outcome() -> None:
     async with talk(model, Typist()) as it:
         last = await it.conversation.turn("add, please")
     assert last.type is AgentEventType.RUN_COMPLETED
-    assert it.screen.text == "Adding.\n  ● add(left=20, right=22)\n  ✔ add 42\nIt is 42.\n"
+    assert it.screen.text == "\nAdding.\n  ● add(left=20, right=22)\n  ✔ add  42\n\nIt is 42.\n"
     assert it.typist.statuses.count("… waiting for the model") == 2
     assert "… working" in it.typist.statuses and it.typist.statuses[-1] == ""
 
@@ -71,13 +71,13 @@ async def test_two_questions_of_one_response_are_asked_one_after_the_other() -> 
     async with talk(ScriptedModel(calls, "Fine."), Typist()) as it:
         turn = asyncio.create_task(it.conversation.turn("go"))
         await it.screen.until("First?")
-        await it.screen.until("✔ add 2")
+        await it.screen.until("✔ add  2")
         assert "Second?" not in it.screen.text
         it.typist.type("one")
         await it.screen.until("Second?")
         it.typist.type("two")
         await turn
-    assert "✔ ask_user one" in it.screen.text and "✔ ask_user two" in it.screen.text
+    assert "✔ ask_user  one" in it.screen.text and "✔ ask_user  two" in it.screen.text
 
 
 @pytest.mark.parametrize(
@@ -100,17 +100,26 @@ async def test_an_approval_is_asked_in_place(line: str, result: str) -> None:
     assert result in results(model)[0]
 
 
-async def test_an_answer_that_is_refused_leaves_the_question_open() -> None:
+@pytest.mark.parametrize("refusal", [[], AgentProtocolError("not now")])
+async def test_an_answer_that_is_refused_leaves_the_question_open(
+    refusal: list[str] | AgentProtocolError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(event: ExternalEvent, config: AgentRunConfig) -> list[str]:
+        if isinstance(refusal, AgentProtocolError):
+            raise refusal
+        return refusal
+
     model = ScriptedModel([call("add", left=20, right=22)], "Fine.")
     async with talk(model, Typist(), ask_before=("add",)) as it:
         turn = asyncio.create_task(it.conversation.turn("go"))
         await it.typist.until_prompted("approve? ▸ ")
-        it.typist.type('e {"left": "no number"}')
-        await asyncio.wait([turn], timeout=0.2)
-        if not turn.done():
-            assert "that was not accepted" in it.screen.text
+        with monkeypatch.context() as refusing:
+            refusing.setattr(it.conversation._client, "emit_external_event", refuse)
             it.typist.type("y")
+            await it.screen.until("that was not accepted; y = yes")
+        it.typist.type("y")
         await turn
+    assert results(model) == ["42"]
 
 
 async def test_a_line_typed_meanwhile_steers() -> None:
@@ -125,14 +134,14 @@ async def test_a_line_typed_meanwhile_steers() -> None:
         gate.release()
         await turn
     assert it.conversation.steered and not it.conversation.late
-    assert it.screen.text == "A long answer.\n  ↪ steered: shorter\nShorter.\n"
+    assert it.screen.text == "\nA long answer.\n  ↪ steered: shorter\n\nShorter.\n"
 
 
-async def test_a_line_that_comes_too_late_to_steer_is_kept() -> None:
+async def test_a_line_that_comes_too_late_to_steer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     async with talk(ScriptedModel("Done."), Typist()) as it:
         assert not it.conversation.steer("too late")
         turn = asyncio.create_task(it.conversation.turn("go"))
-        it.conversation._client.emit_external_event = lambda event, config: []  # type: ignore[method-assign]
+        monkeypatch.setattr(it.conversation._client, "emit_external_event", lambda event, config: [])
         it.typist.type("too late, too")
         await turn
     assert list(it.conversation.late) == ["too late, too"] and not it.conversation.steered
@@ -156,7 +165,7 @@ async def test_a_stop_ends_the_turn_and_the_session_goes_on() -> None:
         assert (await turn).type is AgentEventType.RUN_CANCELLED
         assert it.typist.discarded == 1
         assert (await it.conversation.turn("go on")).type is AgentEventType.RUN_COMPLETED
-    assert it.screen.text == "Endless\n  · stopping; Ctrl-C again leaves\n  · stopped\nAgain.\n"
+    assert it.screen.text == "\nEndless\n  · stopping; Ctrl-C again leaves\n  · stopped\n\nAgain.\n"
 
 
 async def test_a_stop_takes_the_question_away() -> None:
@@ -173,7 +182,7 @@ async def test_a_failure_is_raised_after_it_was_shown() -> None:
     async with talk(ScriptedModel([text("Well "), error(ProviderError("gone"))]), Typist()) as it:
         with pytest.raises(ProviderError, match="gone"):
             await it.conversation.turn("go")
-    assert it.screen.text == "Well\n"
+    assert it.screen.text == "\nWell\n"
 
 
 @pytest.mark.parametrize("interactive", [True, False])

@@ -1,16 +1,32 @@
 from __future__ import annotations
 
-import sys
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from tests.cli.people import Screen, Typist
-from tests.cli.terminal import CTRL_C, terminal, zett
+from tests.cli.terminal import CTRL_C, Terminal, on_terminal, zett
+from zett_agent.cli import demo as demo_module
+from zett_agent.cli import main
+from zett_agent.cli.conversation import Conversation
 from zett_agent.cli.demo import Defaults, demo
 from zett_agent.cli.demo_agent import Pace
 from zett_agent.cli.interrupts import Interrupts
+from zett_agent.client import AgentClient, create_agent
+from zett_agent.events import AgentEvent
+from zett_agent.exceptions import ProviderError
+from zett_agent.testing import ScriptedModel, error
 
 QUICK = Pace(word=0, work=0.01, hesitation=0.02)
+# The command as it is, but for the time that it gives a person to watch.
+HURRIED = """
+import sys
+from zett_agent.cli import demo, main
+demo.WATCHED = demo.Pace(word=0.002, work=0.02, hesitation=0.5)
+sys.exit(main(["demo"]))
+"""
 STATIONS = [
     "No terminal, so these answers are taken",
     "you ▸ Lantern is due",
@@ -53,8 +69,14 @@ def test_without_a_terminal_it_takes_the_stated_answers_and_passes_every_station
         assert sign in done.stdout
 
 
+@contextmanager
+def hurried() -> Iterator[Terminal]:
+    with on_terminal(["-c", HURRIED]) as tty:
+        yield tty
+
+
 def test_on_a_terminal_the_answers_of_the_person_shape_the_result() -> None:
-    with terminal("demo") as tty:
+    with hurried() as tty:
         tty.expect("answer ▸ ")
         tty.type("v9\r")
         tty.expect("✔ ask_user  v9")
@@ -73,7 +95,7 @@ def test_on_a_terminal_the_answers_of_the_person_shape_the_result() -> None:
 
 
 def test_a_person_may_refuse() -> None:
-    with terminal("demo") as tty:
+    with hurried() as tty:
         tty.expect("answer ▸ ")
         tty.type("2\r")
         tty.expect("approve? ▸ ")
@@ -84,7 +106,7 @@ def test_a_person_may_refuse() -> None:
 
 
 def test_control_c_stops_it_and_leaves_the_terminal_as_it_was() -> None:
-    with terminal("demo") as tty:
+    with hurried() as tty:
         before = tty.modes()
         tty.expect("answer ▸ ")
         assert tty.modes() != before
@@ -95,20 +117,27 @@ def test_control_c_stops_it_and_leaves_the_terminal_as_it_was() -> None:
 
 
 def test_two_control_c_leave_at_once() -> None:
-    with terminal("demo") as tty:
+    with hurried() as tty:
         tty.expect("answer ▸ ")
-        tty.type(CTRL_C + CTRL_C)
+        tty.type(CTRL_C)
+        tty.type(CTRL_C)
         assert tty.status() == 130
         assert "Traceback" not in tty.text
 
 
 def test_at_the_end_of_input_it_goes_on_without_the_person() -> None:
-    with terminal("demo") as tty:
+    with hurried() as tty:
         tty.expect("answer ▸ ")
         tty.type("\x04")
         tty.expect("nobody is there to answer")
         tty.expect("Lantern 3.0.0 is not published.")
         assert tty.status() == 0
+
+
+def test_the_command_in_one_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(demo_module, "UNWATCHED", QUICK)
+    assert main(["demo"]) == 0
+    assert "Lantern 3.0.0 is published" in capsys.readouterr().out
 
 
 async def play(person: Typist | Defaults, screen: Screen) -> int:
@@ -123,37 +152,69 @@ async def test_the_defaults_answer_in_one_process_too() -> None:
     assert -1 not in found, screen.text
 
 
-async def test_a_person_who_types_in_time_is_not_steered_for() -> None:
-    screen = Screen()
-    typist = Typist("in verse", "2", "y", "thanks")
+async def reply(typist: Typist, *answers: tuple[str, str]) -> None:
+    for prompt, line in answers:
+        await typist.until_prompted(prompt)
+        typist.type(line)
+
+
+async def test_a_person_who_steers_is_not_steered_for() -> None:
+    screen, typist = Screen(), Typist("in verse")
+    answering = asyncio.create_task(reply(typist, ("answer ▸ ", "2"), ("approve? ▸ ", "y")))
     assert await play(typist, screen) == 0
+    await answering
     assert "↪ steered: in verse" in screen.text and "the demo steers" not in screen.text
+    assert "too long for you?" not in screen.text
 
 
-async def test_a_person_who_types_nothing_is_shown_how_and_steered_for() -> None:
-    screen = Screen()
-    typist = Typist()
-
-    async def answer() -> None:
-        await typist.until_prompted("answer ▸ ")
-        typist.type("1")
-        await typist.until_prompted("approve? ▸ ")
-        typist.type("y")
-
-    import asyncio  # noqa: PLC0415
-
-    answering = asyncio.create_task(answer())
+async def test_a_person_who_does_not_steer_is_shown_how_and_steered_for() -> None:
+    screen, typist = Screen(), Typist()
+    answering = asyncio.create_task(reply(typist, ("answer ▸ ", "1"), ("approve? ▸ ", "y")))
     assert await play(typist, screen) == 0
     await answering
     assert screen.text.index("too long for you?") < screen.text.index("the demo steers")
 
 
-async def test_a_line_after_the_end_is_told_to_be_late() -> None:
+async def test_a_failure_is_one_line_and_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def broken(*arguments: object) -> AgentClient:
+        return await create_agent(ScriptedModel(error(ProviderError("gone"))))
+
+    monkeypatch.setattr(demo_module, "demo_agent", broken)
+    assert await play(Defaults(Screen(), delay=0), Screen()) == 1
+    assert capsys.readouterr().err == "zett: gone\n"
+
+
+async def test_a_line_that_comes_after_the_end_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = Conversation.turn
+
+    async def late(self: Conversation, message: str) -> AgentEvent:
+        last = await turn(self, message)
+        self.late.append("wait")
+        return last
+
+    monkeypatch.setattr(Conversation, "turn", late)
     screen = Screen()
-    defaults = Defaults(screen, delay=0)
+    assert await play(Defaults(screen, delay=0), screen) == 0
+    assert '"wait" came after the end' in screen.text
+
+
+async def test_a_stop_is_an_exit_status() -> None:
+    screen, typist = Screen(), Typist()
     with Interrupts() as interrupts:
-        assert await demo(screen, defaults, interrupts, QUICK) == 0
-    defaults.discard()
-    defaults.set_status("")
-    await defaults.quiet()
-    assert sys.version_info >= (3, 11)
+        running = asyncio.create_task(demo(screen, typist, interrupts, QUICK))
+        await typist.until_prompted("answer ▸ ")
+        interrupts._interrupted()
+        assert await running == 130
+
+
+async def test_stand_ins_for_a_person_have_nothing_on_the_screen() -> None:
+    screen = Screen()
+    nobody = Defaults(screen, delay=0)
+    nobody.discard()
+    nobody.set_status("working")
+    await nobody.quiet()
+    with nobody.covered():
+        pass
+    assert screen.text == ""

@@ -17,7 +17,7 @@ def result(name: str, value: Any, *, success: bool = True) -> ToolMessage:
 
 
 GOAL = UserMessage(content="release it")
-SEEN = [
+SEEN: list[AnyMessage] = [
     GOAL,
     result("run_tests", {"passed": 9, "failed": 1}),
     result("read_changelog", {"added": ["x"], "breaking": ["y"]}),

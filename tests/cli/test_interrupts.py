@@ -21,9 +21,7 @@ async def press(*numbers: signal.Signals) -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 async def test_a_signal_leaves_and_is_the_exit_status(number: signal.Signals, status: int) -> None:
     before = signal.getsignal(number)
     work = asyncio.create_task(interruptible(forever))

@@ -19,6 +19,7 @@ from zett_agent.messages import (
     TextContent,
     ToolCall,
     ToolMessage,
+    UserContentPart,
     UserMessage,
 )
 from zett_agent.model import (
@@ -49,7 +50,7 @@ ANSWER_JSON = {
     "tool_calls": [{"id": "c", "name": "add", "arguments": {}}],
     "stop": {"reason": "max_output", "raw": "length", "message": "cut", "detail": {"a": 1}},
 }
-PICTURES = [
+PICTURES: list[UserContentPart] = [
     TextContent("see"),
     ImageContent(ImageBytesSource(b"\xff", "image/png")),
     ImageContent(ImageUrlSource("https://example.org/a.png")),
@@ -117,7 +118,10 @@ def test_what_is_not_set_is_left_out() -> None:
                 }
             },
         ),
-        ({"internal_message": AgentMessage(content="psst")}, {"internal_message": {"role": "agent", "content": "psst"}}),
+        (
+            {"internal_message": AgentMessage(content="psst")},
+            {"internal_message": {"role": "agent", "content": "psst"}},
+        ),
         ({"steering_message": UserMessage(content="left")}, {"steering_message": {"role": "user", "content": "left"}}),
         (
             {"error": ProviderTimeoutError("slow", phase="idle")},

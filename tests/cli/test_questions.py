@@ -14,7 +14,14 @@ def custom(name: str, **payload: Any) -> AgentEvent:
 
 def ask(*options: str, multiple: bool = False) -> Question:
     found = question_of(
-        custom("ask_user", tool_call_id="c", session_id="child", question="Which?", options=list(options), allow_multiple=multiple)
+        custom(
+            "ask_user",
+            tool_call_id="c",
+            session_id="child",
+            question="Which?",
+            options=list(options),
+            allow_multiple=multiple,
+        )
     )
     assert found is not None
     return found
@@ -22,7 +29,13 @@ def ask(*options: str, multiple: bool = False) -> Question:
 
 def approval() -> Question:
     found = question_of(
-        custom("permission_request", tool_call_id="c", tool="publish", arguments={"version": "3", "n": 1}, reason="Careful.")
+        custom(
+            "permission_request",
+            tool_call_id="c",
+            tool="publish",
+            arguments={"version": "3", "n": 1},
+            reason="Careful.",
+        )
     )
     assert found is not None
     return found

@@ -53,20 +53,27 @@ def test_a_call_shows_its_arguments_and_its_result_on_lines_of_their_own() -> No
     shown = Shown(width=200)
     shown.show(T.TEXT_DELTA, delta="Adding ")
     shown.show(T.TOOL_STARTED, **result(""))
-    shown.show(T.TOOL_COMPLETED, **result('{"sum":3}'))
+    shown.show(T.TOOL_COMPLETED, **result('{"sum":3,"items":[1],"session_id":"s","note":null}'))
     shown.show(T.TOOL_FAILED, **result("no such number\nreally"))
     shown.show(T.TOOL_SKIPPED, **result("Not run"))
     started = shown.lines[1]
     assert started.startswith('  ● add(left=1, text="a\\u001b[31m", long="xxx') and started.endswith("…)")
     assert len(started) <= 100
-    assert shown.lines[2:] == ['  ✔ add {"sum": 3}', "  ✘ add no such number", "    really", "  ⤼ add skipped Not run"]
+    assert shown.lines[2:] == [
+        "  ✔ add  sum=3, items=[1]",
+        "  ✘ add",
+        "      no such number",
+        "      really",
+        "  ⤼ add skipped  Not run",
+    ]
 
 
 def test_the_answer_of_a_user_is_shown_without_its_envelope() -> None:
     shown = Shown()
     shown.show(T.TOOL_COMPLETED, **result('{"name":"ask_user_response","payload":{"answer":"blue"}}', "ask_user"))
     shown.show(T.TOOL_COMPLETED, **result('{"payload":1}', "ask_user"))
-    assert shown.lines == ["  ✔ ask_user blue", '  ✔ ask_user {"payload": 1}']
+    shown.show(T.TOOL_COMPLETED, **result("[1]", "ask_user"))
+    assert shown.lines == ["  ✔ ask_user  blue", "  ✔ ask_user  payload=1", "  ✔ ask_user  [1]"]
 
 
 def test_a_long_result_is_shortened() -> None:
@@ -85,9 +92,9 @@ def test_what_a_provider_runs_itself_is_shown_too() -> None:
     assert shown.lines == [
         '  ○ web({"q": "x"})',
         "  ○ web()",
-        '  ✔ web by the provider ["hit"]',
+        '  ✔ web by the provider  ["hit"]',
         "  ✔ web by the provider",
-        "  ✘ web by the provider gone",
+        "  ✘ web by the provider  gone",
     ]
 
 
@@ -95,7 +102,11 @@ def test_what_a_provider_runs_itself_is_shown_too() -> None:
     ("kind", "fields", "lines"),
     [
         (T.STEERING_STARTED, {"steering_message": UserMessage(content="left,\nplease")}, ["  ↪ steered: left, please"]),
-        (T.MODEL_STOPPED, {"stop": StopInfo(StopReason.MAX_OUTPUT, "length")}, ["  · the model stopped: max_output (length)"]),
+        (
+            T.MODEL_STOPPED,
+            {"stop": StopInfo(StopReason.MAX_OUTPUT, "length")},
+            ["  · the model stopped: max_output (length)"],
+        ),
         (T.MODEL_STOPPED, {"stop": StopInfo(StopReason.END_TURN)}, []),
         (T.COMPACTION_STARTED, {}, ["  · compacting the conversation"]),
         (T.COMPACTION_COMPLETED, {"applied": True}, ["  · compacted"]),
@@ -103,7 +114,8 @@ def test_what_a_provider_runs_itself_is_shown_too() -> None:
         (T.RUN_CANCELLED, {}, ["  · stopped"]),
         (T.RUN_FAILED, {}, []),
         (T.RUN_COMPLETED, {}, []),
-        (T.MODEL_STARTED, {}, []),
+        (T.MODEL_STARTED, {}, [""]),
+        (T.CUSTOM, {"name": "notice", "payload": {"content": "done\nnow"}}, ["  ✉ the agent is told: done now"]),
         (T.CUSTOM, {"name": "input_returned", "payload": {"messages": [{"content": "hm"}]}}, ["  · not delivered: hm"]),
         (
             T.CUSTOM,

@@ -33,7 +33,9 @@ def test_brief_says_how_much_it_left_out() -> None:
 
 def flow(width: int = 10, indent: str = "") -> tuple[Flow, list[str]]:
     written: list[str] = []
-    return Flow(written.append, lambda text: sum(2 if ord(c) > 0x2E80 else 1 for c in text), width=width, indent=indent), written
+    return Flow(
+        written.append, lambda text: sum(2 if ord(c) > 0x2E80 else 1 for c in text), width=width, indent=indent
+    ), written
 
 
 def test_a_flow_wraps_between_words_whatever_the_pieces_are() -> None:

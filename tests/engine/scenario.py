@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,6 +191,7 @@ def named(name: str, function: Callable[..., Any], **options: Any) -> AgentTool:
     return tool(name=name, **options)(function)
 
 
-def quietly(error: type[BaseException]) -> suppress:
-    """Ignore an error that another assertion looks at."""
-    return suppress(error)
+async def spin(turns: int = 20) -> None:
+    """Let everything that can run without waiting run."""
+    for _ in range(turns):
+        await asyncio.sleep(0)

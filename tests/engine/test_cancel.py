@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.engine.scenario import Scene, add, alone, lines, named, scene, story
+from tests.engine.conftest import Leap
+from tests.engine.scenario import Scene, add, alone, lines, named, scene, spin, story
+from zett_agent._runtime.supervisor import STOP_BOUND
 from zett_agent.context import AgentRunContext, ToolContext
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.extensions.base import AgentExtension
@@ -249,10 +251,7 @@ async def test_cancel_04_a_stalled_model_stream_is_closed_and_awaited() -> None:
     assert log == ["connection closed"]
 
 
-async def test_a_tool_that_refuses_to_end_is_named_and_left(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("zett_agent._runtime.supervisor.STOP_BOUND", 0.01)
+async def test_a_tool_that_refuses_to_end_is_named_and_left(caplog: pytest.LogCaptureFixture, leap: Leap) -> None:
     release = asyncio.Event()
 
     async def stubborn() -> None:
@@ -268,14 +267,15 @@ async def test_a_tool_that_refuses_to_end_is_named_and_left(
             await asyncio.sleep(0)
         await asyncio.sleep(0)
         request.cancel()
+        await spin()
+        leap(STOP_BOUND)
         with suppress(asyncio.CancelledError):
             await request
+    release.set()
+    await spin()
     assert "zett call x did not stop within" in caplog.text
     assert not stage.agent.pending
-    check_transcript(stage.agent.state.messages)
-    release.set()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    assert story(stage.agent.state.messages)[-1] == f"tool x {WITHIN}"
 
 
 async def test_calls_that_wait_for_a_place_never_start() -> None:

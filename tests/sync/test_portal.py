@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError
 
 import pytest
@@ -60,7 +60,9 @@ def test_a_job_gives_its_outcome_once_and_to_one_thread_only(portal: Portal) -> 
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
-def test_an_exit_raised_by_a_job_is_for_its_caller_and_the_portal_lives_on(portal: Portal, error: BaseException) -> None:
+def test_an_exit_raised_by_a_job_is_for_its_caller_and_the_portal_lives_on(
+    portal: Portal, error: BaseException
+) -> None:
     def leave() -> None:
         raise error
 
@@ -131,7 +133,7 @@ def test_close_ends_stray_tasks_and_async_generators_too(portal: Portal) -> None
             ended.append("task")
 
     async def numbers() -> object:
-        async def generate():  # type: ignore[no-untyped-def]
+        async def generate() -> AsyncIterator[int]:
             try:
                 yield 1
             finally:

@@ -10,7 +10,7 @@ from functools import partial
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.output import Mark
 from zett_agent._runtime.run import Run
-from zett_agent._runtime.supervisor import join, start_task, stop_tasks
+from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task, stop_tasks
 from zett_agent.context import ToolContext
 from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import (
@@ -88,11 +88,13 @@ class CallRun:
         if run.hooks.after_tool:
             await each(run.hooks.after_tool, run.context, live, result, error)
             result.tool_call_id = self.call.id
-        await run.append(result, timing)
-        run.started.discard(live.id)
-        run.shown.pop(self.call.id, None)
-        kind = AgentEventType.TOOL_COMPLETED if result.success else AgentEventType.TOOL_FAILED
-        await run.tell(kind, tool_calls=[live], message=result, error=None if result.success else error)
+        try:
+            await run.append(result, timing)
+        finally:  # the result is in the history, whatever those say who are told of it
+            run.started.discard(live.id)
+            run.shown.pop(self.call.id, None)
+            kind = AgentEventType.TOOL_COMPLETED if result.success else AgentEventType.TOOL_FAILED
+            await run.tell(kind, tool_calls=[live], message=result, error=None if result.success else error)
 
     async def start(self) -> None:
         """Show that the call runs; the effect must wait until the channel is drained."""
@@ -132,6 +134,8 @@ class CallRun:
             await run.channel.drained()
         begin = Mark.now() if run.records_messages else None
         try:
+            if run.journal is not None and self.prepared is not None:
+                await run.journal.call_started(self.live)  # what cannot be logged must not happen
             result, error = await self._outcome()
         finally:
             run.executing -= 1
@@ -146,8 +150,6 @@ class CallRun:
         try:
             if self.tool is None or self.prepared is None:
                 raise self._fault()(live.error or "")
-            if run.journal is not None:
-                await run.journal.call_started(live)
             run.started.add(live.id)
             CURRENT_CALL.set(scope)
             value = await self._invoke(self.tool, self.prepared, scope)
@@ -226,7 +228,7 @@ async def _within(seconds: float, work: Awaitable[ToolResult], scope: ToolContex
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
-        await stop_tasks([task])
+        await stop_tasks([task], STOP_BOUND / 2)  # less than this call itself has
         raise
     if not done:
         scope.cancel()

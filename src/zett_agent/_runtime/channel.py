@@ -37,6 +37,11 @@ class Channel:
         return self._closed or self._finished
 
     @property
+    def finished(self) -> bool:
+        """True when the producer has nothing more to say."""
+        return self._finished
+
+    @property
     def empty(self) -> bool:
         """True when the consumer has taken everything."""
         return not self.queue
@@ -47,8 +52,7 @@ class Channel:
             return False
         self.queue.append(event)
         if self._getter is not None:
-            self._getter.set_result(None)
-            self._getter = None
+            self._wake(self._getter)
         return len(self.queue) >= HIGH_WATER
 
     async def drained(self) -> None:
@@ -80,8 +84,7 @@ class Channel:
         if not self._finished:
             self._finished, self._error = True, error
             if self._getter is not None:
-                self._getter.set_result(None)
-                self._getter = None
+                self._wake(self._getter)
             self._release()
 
     def close(self) -> None:
@@ -105,6 +108,11 @@ class Channel:
         if event.type in TERMINAL_EVENTS:
             self.finish()
         return event
+
+    def _wake(self, getter: asyncio.Future[None]) -> None:
+        self._getter = None
+        if not getter.done():  # else the consumer was cancelled, and has not run since
+            getter.set_result(None)
 
     def _release(self) -> None:
         parked, self._parked = self._parked, []

@@ -22,8 +22,8 @@ async def execute(run: Run, start: Start, store: SessionStore | None) -> None:
         if not run.phase.ended:
             raise
     finally:
+        run.channel.finish(error)  # from here on nobody may cancel: what is left is to give things back
         await _release(run)
-        run.channel.finish(error)
 
 
 async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseException | None:

@@ -35,6 +35,7 @@ async def run_turns(run: Run) -> AssistantMessage:
             continue
         await _answered(run, message)
         await each(hooks.after_turn, context, message)
+        await run.channel.drained()  # who has just read the answer may still say something to it
         if run.stop_after_turn or not await _next_input(run):
             return message
 
@@ -50,7 +51,6 @@ async def _answered(run: Run, message: AssistantMessage) -> None:
 
 async def _next_input(run: Run) -> bool:
     """Take steering first, else one internal message; False closes the inbox: the request is about to end."""
-    await run.channel.drained()  # who has just read the answer may still say something to it
     waiting = run.inbox.take_next()
     if waiting is None:
         return False

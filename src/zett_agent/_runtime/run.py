@@ -101,7 +101,7 @@ class Run:
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
-        if not self.cancel_requested and self.producer is not None:
+        if not self.cancel_requested and self.producer is not None and not self.channel.finished:
             self.cancel_requested = True
             if self.phase.current is not AgentPhase.CREATED:
                 self.producer.cancel()

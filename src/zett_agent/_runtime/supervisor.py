@@ -12,6 +12,8 @@ _LOG = logging.getLogger("zett_agent")
 
 #: Seconds that cancelled work has to end before it is named in the log and left alone.
 STOP_BOUND = 10.0
+#: The same for a request as a whole: longer, so that it sees its own calls reach their bound and closes its history.
+CLOSE_BOUND = 2 * STOP_BOUND
 
 
 def start_task(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import zett_agent
-from zett_agent.cli.faults import COMPLETED, FAILED, USAGE, UsageFault, complain
+from zett_agent.cli.faults import COMPLETED, FAILED, INTERRUPTED, USAGE, UsageFault, complain
 
 #: The modules that do the work, loaded when their command runs.
 _COMMANDS = {"demo": "zett_agent.cli.demo", "chat": "zett_agent.cli.chat", "run": "zett_agent.cli.run"}
@@ -53,7 +53,7 @@ def guarded(work: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def _dispatch(options: Namespace) -> int:

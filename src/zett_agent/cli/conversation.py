@@ -88,6 +88,7 @@ class Conversation:
         self._watch = watch
         self._questions: dict[tuple[str, str], Question] = {}
         self._asked = asyncio.Event()
+        self._began = asyncio.Event()
 
     async def turn(self, message: str) -> AgentEvent:
         """Send ``message``, show what happens and return the terminal event; raises what the stream raises."""
@@ -102,6 +103,7 @@ class Conversation:
                 await listener
             self._questions.clear()
             self._asked.clear()
+            self._began.clear()
             self._person.set_prompt("")
             self._person.set_status("")
 
@@ -124,6 +126,7 @@ class Conversation:
         last: AgentEvent | None = None
         async with aclosing(stream) as events:  # type: ignore[type-var]  # an async generator, see ``Agent.stream``
             async for event in events:
+                self._began.set()
                 await self._person.quiet()
                 self._person.set_status("")
                 with self._person.covered():
@@ -138,6 +141,7 @@ class Conversation:
 
     async def _listen(self) -> None:
         """Take line after line: an answer while a question is open, else steering. A pipe only answers."""
+        await self._began.wait()  # before that there is nothing to steer
         while True:
             if not self._person.interactive:
                 await self._asked.wait()

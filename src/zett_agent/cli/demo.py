@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from zett_agent.cli.chat import stdin
 from zett_agent.cli.conversation import Conversation, Person
 from zett_agent.cli.demo_agent import GOAL, Pace, demo_agent
-from zett_agent.cli.faults import COMPLETED, FAILED
-from zett_agent.cli.interrupts import SIGNALLED, Interrupts, run
+from zett_agent.cli.faults import COMPLETED, FAILED, INTERRUPTED, complain
+from zett_agent.cli.interrupts import Interrupts, run
 from zett_agent.cli.questions import Approval
 from zett_agent.cli.render import Renderer, make_console
 from zett_agent.config import AgentRunConfig
@@ -115,7 +115,19 @@ async def demo(renderer: Renderer, person: Person, interrupts: Interrupts, pace:
         conversation = stations.conversation = Conversation(
             client, config, renderer=renderer, person=person, interrupts=interrupts, watch=stations.watch
         )
+        return await _play(conversation)
+
+
+async def _play(conversation: Conversation) -> int:
+    try:
         last = await conversation.turn(GOAL)
-        for line in conversation.late:
-            conversation.note(f'"{line}" came after the end')
-    return {AgentEventType.RUN_COMPLETED: COMPLETED, AgentEventType.RUN_CANCELLED: SIGNALLED + 2}.get(last.type, FAILED)
+    except Exception as error:
+        complain(error)
+        return FAILED
+    return _end(conversation, last)
+
+
+def _end(conversation: Conversation, last: AgentEvent) -> int:
+    for line in conversation.late:
+        conversation.note(f'"{line}" came after the end')
+    return INTERRUPTED if last.type is AgentEventType.RUN_CANCELLED else COMPLETED

@@ -165,6 +165,6 @@ async def demo_agent(pace: Pace, config: AgentRunConfig, tell: Callable[[str], N
 
 def _announcement(version: str, sections: int, wish: str) -> str:
     if sections > 1:
-        return f"Lantern {version}, in {sections} sections, of which nobody reads the last {sections - 1}."
+        return f"Lantern {version}: two pages in {sections} sections."
     asked = f" (written to your wish: {wish})" if wish else ""
     return f"Lantern {version}: search in attachments, a dark theme, linked notes. Export now writes Markdown.{asked}"

@@ -1,7 +1,7 @@
 """``python -m zett_agent.cli.demo_real``: the runtime against a real model, small and on this machine.
 
-The model can do one thing: call ``add`` and say what came of it. That takes every part of the way that a large one takes:
-a server, the streamed wire, the call, the tool, the answer, the usage.
+The model can do one thing: call ``add`` and say what came of it. That takes every part of the way that a large one
+takes: a server, the streamed wire, the call, the tool, the answer, the usage.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 from zett_agent.cli.app import guarded
 from zett_agent.cli.chat import stdin
 from zett_agent.cli.conversation import Conversation, Person
-from zett_agent.cli.faults import COMPLETED, FAILED, complain
-from zett_agent.cli.interrupts import SIGNALLED, Interrupts, run
+from zett_agent.cli.faults import COMPLETED, FAILED, INTERRUPTED, complain
+from zett_agent.cli.interrupts import Interrupts, run
 from zett_agent.cli.render import Renderer, make_console
 from zett_agent.cli.tools import BUILT_IN
 from zett_agent.client import create_agent
@@ -59,19 +59,24 @@ async def round_trip(model: AgentModel, renderer: Renderer, person: Person, inte
         )
         renderer.user(PROMPT)
         try:
-            last = await conversation.turn(PROMPT)
+            await conversation.turn(PROMPT)
         except Exception as error:
             complain(error)
             return FAILED
-    if last.type is AgentEventType.RUN_CANCELLED:
-        return SIGNALLED + 2
-    faults = _faults(seen, last, renderer.usage.total_tokens)
+        return _judge(seen, renderer.usage.total_tokens)
+
+
+def _judge(seen: list[AgentEvent], tokens: int) -> int:
+    if seen[-1].type is AgentEventType.RUN_CANCELLED:
+        return INTERRUPTED
+    faults = _faults(seen, tokens)
     for fault in faults:
         complain(fault)
     return FAILED if faults else COMPLETED
 
 
-def _faults(seen: list[AgentEvent], last: AgentEvent, tokens: int) -> list[str]:
+def _faults(seen: list[AgentEvent], tokens: int) -> list[str]:
+    last = seen[-1]
     answer = last.message.content if isinstance(last.message, AssistantMessage) else ""
     kinds = [event.type for event in seen]
     checks = {

@@ -11,6 +11,7 @@ COMPLETED = 0
 FAILED = 1
 USAGE = 2
 STOPPED_BY_MODEL = 3
+INTERRUPTED = 130
 
 
 class UsageFault(Exception):

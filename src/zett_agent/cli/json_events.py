@@ -27,7 +27,7 @@ from zett_agent.tools.results import serialize_result
 
 
 def event_to_json(event: AgentEvent) -> dict[str, JsonValue]:
-    """``event`` as strict JSON: ``type``, ``session_id`` and ``phase`` always, other fields by their names if they are set.
+    """``event`` as strict JSON: ``type``, ``session_id`` and ``phase`` always, other fields by name if they are set.
 
     A message has its ``role``, an error its ``type`` and ``message``, bytes are base64. In a CUSTOM payload dates and
     other known types become text, non-finite numbers null, and what has no JSON form its ``repr``.

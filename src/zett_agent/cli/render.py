@@ -247,14 +247,12 @@ def _value(value: object) -> str:
 
 def _answer(event: AgentEvent) -> str:
     """The result of a call as a person reads it: JSON without its brackets, a user's answer without its envelope."""
-    if not isinstance(event.message, ToolMessage):
-        return ""
-    text = event.message.text
+    text = event.message.text if isinstance(event.message, ToolMessage) else ""
     try:
         value = json.loads(text)
     except ValueError:
         return text
-    if event.message.name == "ask_user" and isinstance(value, dict) and isinstance(value.get("payload"), dict):
+    if event.tool_calls[0].name == "ask_user" and isinstance(value, dict) and isinstance(value.get("payload"), dict):
         value = value["payload"].get("answer")
     if isinstance(value, dict):
         shown = {name: item for name, item in value.items() if item is not None and name not in _NOISE}

@@ -7,14 +7,14 @@ from argparse import Namespace
 from contextlib import aclosing
 
 from zett_agent.agent import DEFAULT_SYSTEM_PROMPT
-from zett_agent.cli.faults import COMPLETED, FAILED, STOPPED_BY_MODEL, UsageFault, complain
-from zett_agent.cli.interrupts import SIGNALLED, Interrupts, run
+from zett_agent.cli.faults import COMPLETED, FAILED, INTERRUPTED, STOPPED_BY_MODEL, UsageFault, complain
+from zett_agent.cli.interrupts import Interrupts, run
 from zett_agent.cli.json_events import event_line
 from zett_agent.cli.provider import Endpoint
 from zett_agent.cli.text import visible
 from zett_agent.cli.tools import BUILT_IN
 from zett_agent.client import AgentClient, create_agent
-from zett_agent.events import AgentEvent, AgentEventType
+from zett_agent.events import AgentEvent
 from zett_agent.messages import AssistantMessage
 from zett_agent.model import AgentModel
 from zett_agent.tools.arguments import utf8_text
@@ -54,27 +54,29 @@ async def answer(
         with interrupts.stopping(client.stop):
             try:
                 last = await _follow(client, prompt, as_json=as_json)
-            except OSError:
-                raise  # standard output is gone
+            except BrokenPipeError:
+                raise  # whoever read our output has left
             except Exception as error:
                 complain(error, secrets=secrets)
                 return FAILED
     return _outcome(last, as_json=as_json)
 
 
-async def _follow(client: AgentClient, prompt: str, *, as_json: bool) -> AgentEvent:
+async def _follow(client: AgentClient, prompt: str, *, as_json: bool) -> AgentEvent | None:
+    last: AgentEvent | None = None
     async with aclosing(client.stream(prompt)) as events:  # type: ignore[type-var]  # an async generator
         async for event in events:
             if as_json:
                 print(event_line(event), flush=True)
-    return event
+            last = event
+    return last
 
 
-def _outcome(last: AgentEvent, *, as_json: bool) -> int:
-    message = last.message
-    if last.type is AgentEventType.RUN_CANCELLED or not isinstance(message, AssistantMessage):
+def _outcome(last: AgentEvent | None, *, as_json: bool) -> int:
+    message = None if last is None else last.message
+    if not isinstance(message, AssistantMessage):  # the stream ended with RUN_CANCELLED
         complain("interrupted")
-        return SIGNALLED + 2
+        return INTERRUPTED
     if not as_json:
         print(visible(message.content) if sys.stdout.isatty() else utf8_text(message.content), flush=True)
     if message.stop is not None and not message.stop.ok:

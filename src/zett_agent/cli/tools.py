@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from zett_agent.tools.base import AgentTool, tool
 
@@ -39,7 +39,10 @@ async def current_time(timezone: str = "UTC") -> str:
     Guidelines:
         - Use it whenever an answer depends on today's date or the time of day.
     """
-    zone = UTC if timezone.upper() == "UTC" else ZoneInfo(timezone)
+    try:
+        zone = UTC if timezone.upper() == "UTC" else ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ValueError(f"there is no time zone {timezone!r}, or this machine does not know it") from None
     return datetime.now(zone).isoformat(timespec="seconds")
 
 

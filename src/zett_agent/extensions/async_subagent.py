@@ -258,9 +258,8 @@ class AsyncSubAgentExtension(SubAgentExtension):
         runner = task._runner = Runner()
         self._board.add(task)
         work = self._drive(task, child, runner, parent)
-        driver = spawn_apart(self._supervisor, work, f"zett background {task.task_id}")
-        runner.own(driver)
-        driver.add_done_callback(partial(self._ended, task, child))
+        done = partial(self._ended, task, child)
+        runner.own(spawn_apart(self._supervisor, work, f"zett background {task.task_id}", done))
 
     async def _drive(self, task: SubAgentTask, child: Child, runner: Runner, parent: Parent) -> None:
         task.settle(await self._outcome(task, child, runner))

@@ -120,6 +120,8 @@ class PermissionExtension(ExternalEventExtension):
         self.approve = approve
         self.timeout = checked_timeout(timeout)
         self._grants: dict[AgentRunContext, dict[str, _Grant]] = {}
+        # Of active requests: the session that each session works for.
+        self._parents: dict[str, str | None] = {}
 
     def for_child(self) -> Self:
         """This very gate: a child's calls must pass it, and its questions are answered through any agent above it."""
@@ -130,7 +132,7 @@ class PermissionExtension(ExternalEventExtension):
         if call.error is not None or any(grant.response is not None for grant in _decided(context, call.id)):
             return
         grant = self._grants.setdefault(context, {})[call.id] = _Grant(call.name, _fingerprint(call.arguments))
-        request = _request(context, call)
+        request = self._request(context, call)
         verdict = await self._judge(request)
         if verdict.decision is PermissionDecision.DENY:
             call.error = _refused(verdict)
@@ -149,7 +151,7 @@ class PermissionExtension(ExternalEventExtension):
         grant = self._grants.get(context, {}).get(call.id)
         if grant is not None and grant.covers(call):
             return
-        verdict = await self._judge(_request(context, call))
+        verdict = await self._judge(self._request(context, call))
         if verdict.decision is PermissionDecision.ASK and self._was_approved(context, call):
             return
         if verdict.decision is not PermissionDecision.ALLOW:
@@ -168,10 +170,15 @@ class PermissionExtension(ExternalEventExtension):
         else:
             result.content = [TextContent(note), *result.content]
 
+    def request_started(self, context: AgentRunContext) -> None:
+        """Note on whose behalf the request is made."""
+        self._parents[context.session_id] = context.config.parent_session_id
+
     def request_finished(self, context: AgentRunContext) -> None:
         """Forget what was decided in the request."""
         super().request_finished(context)
         self._grants.pop(context, None)
+        self._parents.pop(context.session_id, None)
 
     def validate_answer(self, wait: Wait, event: ExternalEvent) -> bool:
         """Refuse what is no decision, or names another session; the question stays open."""
@@ -180,6 +187,27 @@ class PermissionExtension(ExternalEventExtension):
         except ValueError:
             return False
         return bool(event.payload.get("session_id", wait.session_id) == wait.session_id)
+
+    def _request(self, context: AgentRunContext, call: ToolCall) -> PermissionRequest:
+        tool = context.tools[call.name]
+        return PermissionRequest(
+            tool=call.name,
+            arguments=_as_taken(tool, call.arguments),
+            sent=copy_json(call.arguments),
+            session_id=context.session_id,
+            request_id=context.request_id,
+            tool_call_id=call.id,
+            path=self._path(context),
+            definition=tool.definition,
+        )
+
+    def _path(self, context: AgentRunContext) -> tuple[str, ...]:
+        path: list[str] = []
+        above = context.config.parent_session_id
+        while above is not None and above not in path:
+            path.append(above)
+            above = self._parents.get(above)
+        return tuple(reversed(path))
 
     async def _judge(self, request: PermissionRequest) -> Verdict:
         return await judge(self.policy, request, self.default)
@@ -228,7 +256,7 @@ class PermissionExtension(ExternalEventExtension):
             call.error = str(error)
             return False
         grant.arguments = _fingerprint(call.arguments)
-        verdict = await self._judge(_request(context, call))
+        verdict = await self._judge(self._request(context, call))
         if verdict.decision is PermissionDecision.DENY:
             call.error = _refused(verdict)
         return call.error is None
@@ -244,19 +272,6 @@ def _decided(context: AgentRunContext, call_id: str) -> Iterator[_Grant]:
     for extension in context.extensions:
         if isinstance(extension, PermissionExtension) and call_id in (grants := extension._grants.get(context, {})):
             yield grants[call_id]
-
-
-def _request(context: AgentRunContext, call: ToolCall) -> PermissionRequest:
-    tool = context.tools[call.name]
-    return PermissionRequest(
-        tool=call.name,
-        arguments=_as_taken(tool, call.arguments),
-        sent=copy_json(call.arguments),
-        session_id=context.session_id,
-        request_id=context.request_id,
-        tool_call_id=call.id,
-        definition=tool.definition,
-    )
 
 
 def _as_taken(tool: AgentTool, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,9 +30,9 @@ class PermissionRequest:
     """A call as a policy sees it: the name under which the tool is offered, and its arguments.
 
     ``arguments`` are as the tool's function takes them, written as JSON: converted, with defaults filled in; ``sent``
-    is what the model wrote, and what a person would edit. ``path`` names the sessions above this one, the outermost
-    first; it is empty outside of subagents. ``definition`` is what the model knows of the tool. ``reason`` is why a
-    person is asked; a policy finds None there.
+    is what the model wrote, and what a person would edit. ``path`` are the ids of the sessions above this one, the
+    outermost first; it is empty outside of subagents. ``definition`` is what the model knows of the tool. ``reason`` is
+    why a person is asked; a policy finds None there.
     """
 
     tool: str

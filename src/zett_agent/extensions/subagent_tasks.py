@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -147,11 +147,18 @@ class SubAgentTaskInfo(SubAgentReport):
     note: str | None = None
 
 
-def spawn_apart(supervisor: Supervisor, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """Run ``work`` with the caller's context variables but outside of its call, which would keep its request alive."""
+def spawn_apart(
+    supervisor: Supervisor, work: Coroutine[Any, Any, None], name: str, done: Callable[[asyncio.Task[None]], None]
+) -> asyncio.Task[None]:
+    """Run ``work`` with the caller's context variables but outside of its call, and ``done`` after it.
+
+    A callback remembers the variables too, and the call is what would keep the caller's request alive.
+    """
     variables = copy_context()
     variables.run(CURRENT_CALL.set, None)
-    return variables.run(partial(supervisor.spawn, work, name=name))
+    task = variables.run(partial(supervisor.spawn, work, name=name))
+    task.add_done_callback(done, context=variables)
+    return task
 
 
 class TaskBoard:

@@ -68,9 +68,8 @@ class Waker:
         session_id = parent.session_id
         if self._paused or parent.place.depth or session_id in self._awake or not self._idle(parent):
             return
-        task = spawn_apart(self._supervisor, self._tell(parent), f"zett wake {session_id}")
-        self._awake[session_id] = task
-        task.add_done_callback(partial(self._gone, session_id))
+        done = partial(self._gone, session_id)
+        self._awake[session_id] = spawn_apart(self._supervisor, self._tell(parent), f"zett wake {session_id}", done)
 
     async def pause(self, bound: float) -> None:
         """Stop what runs and wake nobody until ``resume``."""
