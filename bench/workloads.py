@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
-from bench.bare import bare_loop
+from bench.bare import BareLoop
 from zett_agent.agent import Agent, AgentRunConfig
 from zett_agent.events import AgentEventType
 from zett_agent.extensions.ask_user import AskUserExtension
@@ -68,9 +68,11 @@ def call_events(calls: int, tag: str = "c") -> list[ModelEvent]:
 
 def bare(model: ReplayModel) -> Work:
     """One request of the bare loop in a fresh session."""
+    loop = BareLoop(model, {"add": _bare_add}, [add.definition])
+    numbers = itertools.count()
 
     async def work() -> None:
-        async for _ in bare_loop(model, {"add": _bare_add}, [], "hello"):
+        async for _ in loop.stream(f"session-{next(numbers)}", "hello"):
             pass
 
     return work

@@ -245,13 +245,13 @@ class Agent:
     ) -> AsyncGenerator[AgentEvent, None]:
         beginning = start if isinstance(start, Start) else _fresh(start)
         run = self._open(beginning, options)
-        channel, queue = run.channel, run.channel.queue
+        channel = run.channel
         try:
             # Owned by this generator: it awaits the producer, or stops it, before it ends.
             run.producer = start_task(execute(run, beginning, self._store), f"zett request {run.context.request_id}")
             while True:
-                while queue:
-                    yield queue.popleft()
+                for event in channel.take():
+                    yield event
                 if not await channel.more():
                     break
             await run.producer

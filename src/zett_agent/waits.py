@@ -32,7 +32,7 @@ class WaitState(StrEnum):
     ABANDONED = "abandoned"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Wait:
     """An open question: what is asked, by whom, and which answer ends it.
 

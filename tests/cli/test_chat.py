@@ -14,7 +14,9 @@ from tests.cli.server import Delta, chat_server, last_text, tool_call
 from tests.cli.terminal import CTRL_C, CTRL_D, Terminal, terminal, zett
 from zett_agent.cli import main
 from zett_agent.cli.chat import chat, chat_agent
+from zett_agent.cli.conversation import Conversation
 from zett_agent.cli.interrupts import Interrupts
+from zett_agent.events import AgentEvent
 from zett_agent.exceptions import ProviderError
 from zett_agent.testing import ScriptedModel, error
 
@@ -107,6 +109,7 @@ def test_control_z_gives_the_terminal_back_until_it_goes_on() -> None:
         before = tty.modes()
         tty.expect("you ▸ ")
         tty.type("hel")
+        tty.expect("you ▸ hel")  # Ctrl-Z drops what was not read yet
         tty.type("\x1a")
         tty.until_stopped()
         assert tty.modes() == before
@@ -177,22 +180,30 @@ async def test_without_a_person_a_failure_is_the_exit_status(capsys: pytest.Capt
     assert model.requests[0].messages[0].content == "Be kind."
 
 
-async def test_a_person_goes_on_after_a_failure_and_a_late_line_is_the_next_message() -> None:
+async def test_a_person_goes_on_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     screen = Screen()
-    typist = Typist("one", "two")
-    model = ScriptedModel(error(ProviderError("gone")), "Here.", "There.")
     with Interrupts() as interrupts:
+        async with await chat_agent(ScriptedModel(error(ProviderError("gone")), "Here.")) as client:
+            assert await chat(client, screen, Typist("one", "two", None), interrupts) == 0
+    assert capsys.readouterr().err == "zett: gone\n"
+    assert screen.text.endswith("Here.\n")
+
+
+async def test_a_line_that_came_too_late_to_steer_is_the_next_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = Conversation.turn
+
+    async def late(self: Conversation, message: str) -> AgentEvent:
+        last = await turn(self, message)
+        if message == "one":
+            self.late.append("two")
+        return last
+
+    monkeypatch.setattr(Conversation, "turn", late)
+    screen, model = Screen(), ScriptedModel("Here.", "There.")
+    with model, Interrupts() as interrupts:
         async with await chat_agent(model) as client:
-
-            def late(*arguments: object, **options: object) -> list[str]:
-                typist.type(None)
-                return []
-
-            client.emit_external_event = late  # type: ignore[method-assign]
-            typist.type("three")
-            assert await chat(client, screen, typist, interrupts) == 0
-    assert "that came after the answer" in screen.text or "There." in screen.text
-    assert "Here." in screen.text
+            assert await chat(client, screen, Typist("one", None), interrupts) == 0
+    assert "that came after the answer, so it is the next message\nyou ▸ two" in screen.text
 
 
 def test_the_command_in_one_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

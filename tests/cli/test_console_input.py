@@ -26,7 +26,7 @@ class Screen:
         self.broken += 1
 
     def measure(self, text: str) -> int:
-        return len(text)
+        return sum(2 if character > "\u2e80" else 1 for character in text)
 
     def paint(self, text: str, style: str) -> str:
         return text
@@ -199,6 +199,31 @@ async def test_output_goes_above_a_half_typed_line(monkeypatch: pytest.MonkeyPat
             assert tty.seen() == "> half a line that wraps over rows"
 
 
+@pytest.mark.parametrize(
+    ("typed", "rows"),
+    [
+        ("x" * 18, 0),
+        ("x" * 19, 1),
+        ("x" * 38, 1),
+        ("x" * 39, 2),
+        ("字" * 9, 0),
+        ("x" + "字" * 9, 1),
+        ("x" + "字" * 18, 1),
+        ("x" + "字" * 19, 2),
+    ],
+)
+async def test_the_rows_of_a_typed_line_are_taken_away_whole(
+    typed: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with terminal(monkeypatch) as tty:
+        async with tty.input as source:
+            source.set_prompt("> ")
+            await tty.type(typed)
+            tty.seen()
+            with source.covered():
+                assert tty.seen() == (f"\x1b[{rows}A" if rows else "") + "\r\x1b[J"
+
+
 async def test_somebody_who_types_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(monkeypatch) as tty:
         async with tty.input as source:
@@ -263,6 +288,7 @@ async def test_after_a_return_from_control_z_everything_is_as_before(monkeypatch
             tty.seen()
             termios.tcsetattr(tty.slave, termios.TCSANOW, sane)  # as the shell does meanwhile
             os.kill(os.getpid(), signal.SIGCONT)
+            await asyncio.sleep(0.05)
             await tty.type(" a line\r")
             assert await source.line() == "half a line"
         assert tty.seen().startswith("> half")

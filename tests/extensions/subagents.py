@@ -151,6 +151,12 @@ class Spy(AgentExtension):
         await self._at("before_model", context)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Give way until something holds that nothing tells of."""
+    while not condition():  # noqa: ASYNC110 - there is no event to wait for; a test has a time limit
+        await asyncio.sleep(0)
+
+
 def customs(recorder: EventRecorder) -> list[AgentEvent]:
     """The CUSTOM events of a stream."""
     return recorder.of(AgentEventType.CUSTOM)

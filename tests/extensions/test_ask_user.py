@@ -514,7 +514,9 @@ def test_a_default_needs_a_timeout_and_must_be_json() -> None:
 async def test_hitl_17_strict_options_refuse_what_is_not_offered_and_the_question_stays_open() -> None:
     stage = await asking(strict_options=True)
     request, _ = await held(stage)
-    for wrong in ({"answer": "z"}, {"answer": ["a"]}, {}, {"answer": "a", "parts": [{"type": "text", "text": "z"}]}):
+    with_parts = {"answer": "a", "parts": [{"type": "text", "text": "z"}]}
+    refused: list[dict[str, Any]] = [{"answer": "z"}, {"answer": ["a"]}, {}, with_parts]
+    for wrong in refused:
         assert answer(stage.agent, **wrong) == []
     assert [wait.id for wait in stage.agent.pending_waits()] == ["q"]
     assert answer(stage.agent, answer="b") == ["AskUserExtension"]

@@ -232,9 +232,12 @@ async def test_an_unknown_subagent_starts_nothing() -> None:
 async def test_a_failed_child_is_a_failed_task_with_the_error_for_the_model() -> None:
     child = ScriptedModel(error(RuntimeError("the line is dead")))
     extension = AsyncSubAgentExtension([kind(child)])
-    with child, ScriptedModel(
-        [call("task_start", **work())], [call("task_output", task_id="task-1", wait_seconds=9)], "ok"
-    ) as model:
+    with (
+        child,
+        ScriptedModel(
+            [call("task_start", **work())], [call("task_output", task_id="task-1", wait_seconds=9)], "ok"
+        ) as model,
+    ):
         agent = await parent(model, extension)
         await agent.run("go")
     told = result(agent.state.messages)
@@ -305,7 +308,7 @@ async def test_b09_task_ids_never_repeat_within_the_extension_object() -> None:
 
 async def test_b09_ids_go_on_after_a_restart_from_what_the_history_speaks_of() -> None:
     first = AsyncSubAgentExtension([kind(echo())])
-    agent, context = await started(first, times=3)
+    agent, _ = await started(first, times=3)
     for task in first.tasks("s"):
         await first.wait(task)
     history = list(agent.state.messages)

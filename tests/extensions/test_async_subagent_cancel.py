@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -138,6 +139,7 @@ async def test_b07_a_cancel_at_any_step_leaves_one_outcome_and_nothing_behind(st
     assert task.finished
     assert task.status is (SubAgentTaskStatus.COMPLETED if was_finished else CANCELLED)
     await extension.close()
+    await asyncio.sleep(0)
     assert extension.finishes == 1
     assert asyncio.all_tasks() == before
     assert not extension._roster and not extension._starting and task._runner is None
@@ -150,10 +152,8 @@ async def test_a_child_that_does_not_heed_a_cancel_is_cancelled_all_the_same() -
 
     async def stubborn(request: ModelRequest) -> str:
         started.set()
-        try:
+        with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            pass
         return "but I have an answer"
 
     extension = Counting([kind(FunctionModel(stubborn))])

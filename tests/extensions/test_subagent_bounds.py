@@ -34,7 +34,9 @@ async def test_bg07_a_model_that_always_spawns_is_held_by_depth_and_total_and_th
     assert answer.content == "done"
     children = len({message.text for messages in log for message in results(messages) if message.success})
     assert children == 10
-    refused = {message.text.split(": ", 1)[1] for messages in log for message in results(messages) if not message.success}
+    refused = {
+        message.text.split(": ", 1)[1] for messages in log for message in results(messages) if not message.success
+    }
     assert refused <= {
         "all 10 subagents that may be started have been: go on without more of them",
         "this is level 2 of at most 2 levels of subagents: do the work yourself",
@@ -109,5 +111,3 @@ async def test_bg07_the_depth_is_counted_from_the_root_and_the_strictest_bound_o
         await agent.run("go")
     refusals = [m.text for messages in log for m in results(messages) if not m.success]
     assert refusals == ["ValueError: this is level 2 of at most 2 levels of subagents: do the work yourself"]
-
-

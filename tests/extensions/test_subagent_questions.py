@@ -253,7 +253,9 @@ def chatty() -> tuple[ScriptedModel, list[Any]]:
         await context.emit("strange", {"object": object()})
         return "kept"
 
-    return ScriptedModel([reasoning("hm"), text("so"), call("note")], [text("the"), text(" end"), stop("length")]), [note]
+    return ScriptedModel([reasoning("hm"), text("so"), call("note")], [text("the"), text(" end"), stop("length")]), [
+        note
+    ]
 
 
 async def test_without_forward_events_the_parent_shows_nothing_of_a_child_but_its_questions() -> None:
@@ -295,7 +297,9 @@ async def test_with_forward_events_every_event_of_a_child_is_shown_as_strict_jso
 async def test_a_failing_child_is_shown_with_its_error() -> None:
     child = ScriptedModel([text("x"), call("wipe", what="disk")])
     with child, ScriptedModel([call("task", **work())], "ok") as model:
-        agent = await parent(model, SubAgentExtension([kind(child, max_iterations=1, tools=[wipe])], forward_events=True))
+        agent = await parent(
+            model, SubAgentExtension([kind(child, max_iterations=1, tools=[wipe])], forward_events=True)
+        )
         recorder = await record(agent)
     last = recorder.custom("subagent_event")[-1].payload or {}
     assert last["type"] == "run_failed"

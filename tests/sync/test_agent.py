@@ -349,6 +349,19 @@ def test_closing_from_a_hook_is_refused(runtime: SyncRuntime) -> None:
     assert agent.run("hi").content == "echo hi"
 
 
+def test_an_extension_that_closes_its_agent_while_that_closes_is_refused_and_nothing_hangs() -> None:
+    agents: list[SyncAgent] = []
+
+    class Eager(AgentExtension):
+        async def close(self) -> None:
+            agents[0].close()
+
+    agents.append(create_agent_sync(FunctionModel(echo), extensions=[Eager()]))
+    with pytest.raises(RuntimeError, match="own thread"):
+        agents[0].close()
+    assert agents[0].runtime.closed
+
+
 def test_an_error_of_an_extension_that_closes_is_raised_and_the_runtime_is_ended_all_the_same() -> None:
     class Held(AgentExtension):
         async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from tests.sync.test_runtime import interrupt_when
 from zett_agent import (
     AgentCancelledError,
     AgentEvent,
+    AgentEventDispatcher,
     AgentEventType,
     AgentRunConfig,
     SessionBusyError,
@@ -196,6 +198,22 @@ def test_close_ends_running_requests_of_an_agent_with_a_typed_outcome() -> None:
         running.result(SECONDS)
     assert types(streaming.result(SECONDS))[0] == "model_started"
     assert agent.runtime.closed
+
+
+def test_close_lets_a_stopped_run_tell_its_outcome_however_long_the_dispatcher_takes() -> None:
+    class Slow(AgentEventDispatcher):
+        async def on_run_cancelled_event(self, event: AgentEvent) -> None:
+            for _ in range(100):
+                await asyncio.sleep(0)
+
+    gate = Gate()
+    agent = make(None, gate)
+    agent.event_dispatcher = Slow()
+    running = in_thread(lambda: agent.run("hi"))
+    wait_for(gate.reached)
+    agent.close()
+    with pytest.raises(AgentCancelledError):
+        running.result(SECONDS)
 
 
 def test_close_does_not_wait_for_a_stream_that_nobody_reads() -> None:

@@ -91,6 +91,21 @@ def test_an_exit_in_a_nested_task_reaches_who_awaits_it_and_others_go_on(portal:
         other.result(SECONDS)
 
 
+def test_code_that_cancels_every_task_or_stops_the_loop_does_not_end_the_portal(portal: Portal) -> None:
+    def sweep() -> None:
+        for task in asyncio.all_tasks():
+            task.cancel()
+        asyncio.get_running_loop().stop()
+
+    async def wait() -> None:
+        sweep()
+        await asyncio.Event().wait()
+
+    with pytest.raises(CancelledError):
+        call(portal, wait)
+    assert call(portal, int) == 0
+
+
 def test_close_cancels_what_was_started_outside_before_what_that_started(portal: Portal) -> None:
     order: list[str] = []
     ready = threading.Event()
@@ -194,6 +209,14 @@ def test_a_job_that_was_given_up_stays_cancelled_whatever_its_work_still_returns
     asyncio.run(job.perform())
     with pytest.raises(CancelledError):
         job.outcome()
+
+
+def test_a_job_that_has_its_outcome_keeps_it() -> None:
+    job: Job[int] = Job(lambda: 1)
+    asyncio.run(job.perform())
+    job.cancel()
+    job.abort()
+    assert job.outcome() == 1
 
 
 def test_a_job_aborted_before_it_begins_does_no_work() -> None:

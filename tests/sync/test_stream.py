@@ -85,6 +85,32 @@ def test_whatever_returns_an_async_iterable_can_be_streamed(runtime: SyncRuntime
     assert list(runtime.stream(opened)) == ["a", "b"]
 
 
+def test_a_stream_that_ended_or_failed_closes_its_iterator_though_nobody_closes_the_stream(
+    runtime: SyncRuntime,
+) -> None:
+    class Lines:
+        def __init__(self, end: Exception) -> None:
+            self.end = end
+            self.closed = threading.Event()
+
+        def __aiter__(self) -> Lines:
+            return self
+
+        async def __anext__(self) -> str:
+            raise self.end
+
+        async def aclose(self) -> None:
+            self.closed.set()
+
+    ending, failing = Lines(StopAsyncIteration()), Lines(LookupError())
+    ended, failed = runtime.stream(lambda: ending), runtime.stream(lambda: failing)
+    assert list(ended) == []
+    with pytest.raises(LookupError):
+        next(failed)
+    wait_for(ending.closed)
+    wait_for(failing.closed)
+
+
 def test_an_error_of_the_iterator_is_raised_once_and_ends_the_stream(runtime: SyncRuntime) -> None:
     async def items() -> AsyncIterator[int]:
         yield 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from zett_agent.events import TERMINAL_EVENTS, AgentEvent
 from zett_agent.exceptions import AgentProtocolError
@@ -24,7 +23,7 @@ class Channel:
     __slots__ = ("_closed", "_error", "_finished", "_getter", "_parked", "queue")
 
     def __init__(self) -> None:
-        self.queue: deque[AgentEvent] = deque()
+        self.queue: list[AgentEvent] = []
         self._getter: asyncio.Future[None] | None = None
         self._parked: list[asyncio.Future[None]] = []
         self._closed = False
@@ -54,6 +53,11 @@ class Channel:
         if self._getter is not None:
             self._wake(self._getter)
         return len(self.queue) >= HIGH_WATER
+
+    def take(self) -> list[AgentEvent]:
+        """For the consumer: everything that waits; the queue begins anew."""
+        taken, self.queue = self.queue, []
+        return taken
 
     async def drained(self) -> None:
         """Wait until the consumer has taken everything and asks for more, or has left."""
@@ -104,7 +108,7 @@ class Channel:
         """The next event; raises the producer's error, AgentProtocolError at an end without an outcome."""
         if not self.queue and not await self.more():
             raise AgentProtocolError("the stream ended without a terminal event")
-        event = self.queue.popleft()
+        event = self.queue.pop(0)
         if event.type in TERMINAL_EVENTS:
             self.finish()
         return event

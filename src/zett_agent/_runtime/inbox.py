@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 
 from zett_agent.exceptions import InputRefusedError
 from zett_agent.extensions.events import InternalMessageEvent
@@ -24,8 +23,9 @@ class Inbox:
 
     def __init__(self, *, internal_allowed: bool = True) -> None:
         self._lock = threading.Lock()
-        self._steering: deque[UserMessage] = deque()
-        self._internal: deque[InternalMessageEvent] = deque()
+        # Lists: at most CAPACITY entries, mostly none, and an empty deque would be the largest part of a waiting session.
+        self._steering: list[UserMessage] = []
+        self._internal: list[InternalMessageEvent] = []
         self._internal_allowed = internal_allowed
         self._closed = True
 
@@ -67,15 +67,15 @@ class Inbox:
     def take_steering(self) -> UserMessage | None:
         """The oldest steering message, if there is one."""
         with self._lock:
-            return self._steering.popleft() if self._steering else None
+            return self._steering.pop(0) if self._steering else None
 
     def take_next(self) -> UserMessage | InternalMessageEvent | None:
         """Steering first, else one internal message, else close the inbox and return None."""
         with self._lock:
             if self._steering:
-                return self._steering.popleft()
+                return self._steering.pop(0)
             if self._internal:
-                return self._internal.popleft()
+                return self._internal.pop(0)
             self._closed = True
             return None
 

@@ -104,7 +104,7 @@ class Portal:
         self._closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._stopping = asyncio.Event()
+        self._stopping = False
         self._bound = STOP_BOUND
         self._jobs: set[Job[Any]] = set()  # whose outcome a thread waits for
         self._roots: set[asyncio.Task[None]] = set()  # what was started from outside; all else hangs on these
@@ -162,7 +162,7 @@ class Portal:
     def stop(self) -> None:
         """Begin to close, without waiting; for a finalizer: nobody else can use the portal any more."""
         self._closed = True
-        self.post(self._stopping.set)
+        self.post(self._stop)
 
     def close(self, bound: float = STOP_BOUND) -> None:
         """Cancel what runs, wait for it and end the thread; ``bound`` seconds for each of three steps.
@@ -176,11 +176,11 @@ class Portal:
             self._closed = True
         if self._thread is not None:
             self._bound = bound
-            self.post(self._stopping.set)
+            self.post(self._stop)
             self._thread.join(3 * bound + 1)
             if self._thread.is_alive():
                 _LOG.error("the event loop of a SyncRuntime is blocked; its thread was left behind")
-            self._give_up()
+                self._give_up()
         ended, self._ended = self._ended, ()
         errors = [error for task in ended if (error := failure(task)) is not None]
         if errors:
@@ -197,20 +197,19 @@ class Portal:
         return self._loop
 
     def _live(self, loop: asyncio.AbstractEventLoop) -> None:
-        main = loop.create_task(self._main(), name="zett sync portal")
-        main.add_done_callback(lambda _: loop.stop())
-        while not main.done():
-            # A SystemExit in a task stops the loop. Whoever awaits that task gets it; for all others the loop goes on.
-            with suppress(SystemExit, KeyboardInterrupt):
-                loop.run_forever()
-        with self._lock:
-            self._closed = True
+        _run(loop, lambda: self._stopping)
+        closing = loop.create_task(self._wind_up(), name="the closing of a SyncRuntime")
+        closing.add_done_callback(lambda _: loop.stop())
+        _run(loop, closing.done)
         loop.close()
         self._give_up()
         atexit.unregister(self._at_exit)
 
-    async def _main(self) -> None:
-        await self._stopping.wait()
+    def _stop(self) -> None:
+        self._stopping = True
+        asyncio.get_running_loop().stop()
+
+    async def _wind_up(self) -> None:
         # First what was started from outside, so that each request cancels what is its own in the right order.
         self._ended = tuple(self._roots)
         await stop_tasks(self._ended, self._bound)
@@ -283,6 +282,13 @@ class Actor:
         while task.cancelling():
             task.uncancel()
         await self._finish()
+
+
+def _run(loop: asyncio.AbstractEventLoop, done: Callable[[], bool]) -> None:
+    while not done():
+        # A SystemExit in a task stops the loop. Whoever awaits that task gets it; for all others the loop goes on.
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
 
 
 def failure(task: asyncio.Task[Any]) -> BaseException | None:

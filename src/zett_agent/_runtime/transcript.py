@@ -255,7 +255,9 @@ def failed_result(call: ToolCall, text: str) -> ToolMessage:
 
 
 def _with_distinct_calls(message: AssistantMessage) -> AssistantMessage:
-    distinct = {call.id: call for call in reversed(message.tool_calls)}
+    distinct: dict[str, ToolCall] = {}
+    for call in message.tool_calls:
+        distinct.setdefault(call.id, call)
     if len(distinct) == len(message.tool_calls):
         return message
-    return replace(message, tool_calls=tuple(reversed(distinct.values())))
+    return replace(message, tool_calls=tuple(distinct.values()))

@@ -184,9 +184,19 @@ class ConsoleInput:
     def _erase(self) -> None:
         """Take away what was drawn; the cursor stands at its end, perhaps some rows below its start."""
         if self._drawn:
-            rows = max(0, self._screen.measure(self._drawn) - 1) // max(1, self._columns())
+            rows = self._rows_above(self._drawn)
             self._write((f"\x1b[{rows}A" if rows else "") + "\r\x1b[J")
             self._drawn = ""
+
+    def _rows_above(self, text: str) -> int:
+        """Rows between the start of ``text`` and its end; a wide character that does not fit leaves a gap."""
+        columns, rows, column = max(2, self._columns()), 0, 0
+        for character in text:
+            cells = self._screen.measure(character)
+            if column + cells > columns:
+                rows, column = rows + 1, 0
+            column += cells
+        return rows
 
     def _redraw(self) -> None:
         self._drawn = ""

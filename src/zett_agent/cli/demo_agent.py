@@ -38,7 +38,10 @@ class Pace:
 
 def demo_tools(pace: Pace) -> tuple[AgentTool, ...]:
     """What the releasing agent can do; nothing of it is real."""
+    return (*_tools_that_look(pace), *_tools_that_act(pace))
 
+
+def _tools_that_look(pace: Pace) -> tuple[AgentTool, ...]:
     @tool
     async def run_tests(suite: str) -> dict[str, Any]:
         """Run the tests.
@@ -63,6 +66,10 @@ def demo_tools(pace: Pace) -> tuple[AgentTool, ...]:
             "breaking": ["export writes Markdown instead of HTML"],
         }
 
+    return run_tests, read_changelog
+
+
+def _tools_that_act(pace: Pace) -> tuple[AgentTool, ...]:
     @tool
     async def draft_announcement(version: str, sections: int, wish: str = "") -> dict[str, Any]:
         """Write the announcement.
@@ -86,7 +93,7 @@ def demo_tools(pace: Pace) -> tuple[AgentTool, ...]:
         await asyncio.sleep(2 * pace.work)
         return {"version": version, "channel": channel, "published": True}
 
-    return run_tests, read_changelog, draft_announcement, publish
+    return draft_announcement, publish
 
 
 def researcher(pace: Pace) -> SubAgentDefinition:

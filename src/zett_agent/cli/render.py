@@ -253,7 +253,7 @@ def _answer(event: AgentEvent) -> str:
     except ValueError:
         return text
     if event.tool_calls[0].name == "ask_user" and isinstance(value, dict) and isinstance(value.get("payload"), dict):
-        value = value["payload"].get("answer")
+        value = value["payload"].get("answer") or "no answer"
     if isinstance(value, dict):
         shown = {name: item for name, item in value.items() if item is not None and name not in _NOISE}
         return ", ".join(f"{name}={_plain(item)}" for name, item in shown.items())

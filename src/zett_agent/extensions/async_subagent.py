@@ -186,7 +186,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
         if self._waker is not None:
             await self._waker.pause(self.stop_bound)  # nobody is woken to hear of what is cancelled here
         try:
-            await self._stop(self._board.running())
+            await self._stop(self._board.all_tasks())
             await self._supervisor.stop(self.stop_bound)
         finally:
             if self._waker is not None:
@@ -200,7 +200,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
 
     async def end_session(self, session_id: str) -> None:
         """Cancel and drop the tasks of a child that has ended: nobody is left to be told."""
-        await self._stop(self._board.running(session_id))
+        await self._stop(self._board.tasks(session_id))
         self.forget(session_id)
 
     def build_tools(
@@ -299,10 +299,12 @@ class AsyncSubAgentExtension(SubAgentExtension):
             await forward(context, child, event, everything=self.forward_events)
 
     async def _stop(self, tasks: Sequence[SubAgentTask]) -> None:
-        runners = [task._runner for task in tasks if task._runner is not None]
-        for runner in runners:
-            runner.cancel()
-        await join([runner.task for runner in runners if runner.task is not None], self.stop_bound)
+        """Cancel the running ones, and wait for all that have not ended, so that what observes an end can end, too."""
+        runners = [(task, task._runner) for task in tasks if task._runner is not None]
+        for task, runner in runners:
+            if not task.finished:
+                runner.cancel()
+        await join([runner.task for _, runner in runners if runner.task is not None], self.stop_bound)
 
 
 def _stopped_from_outside(runner: Runner) -> bool:

@@ -131,8 +131,11 @@ class PermissionExtension(ExternalEventExtension):
         """Judge the call; hold it when a person must decide, and refuse it by ``call.error``."""
         if call.error is not None or any(grant.response is not None for grant in _decided(context, call.id)):
             return
+        try:
+            request = self._request(context, call)
+        except ToolArgumentsError:
+            return  # another hook changed the arguments; the runtime checks them again and says what is wrong
         grant = self._grants.setdefault(context, {})[call.id] = _Grant(call.name, _fingerprint(call.arguments))
-        request = self._request(context, call)
         verdict = await self._judge(request)
         if verdict.decision is PermissionDecision.DENY:
             call.error = _refused(verdict)
@@ -189,16 +192,16 @@ class PermissionExtension(ExternalEventExtension):
         return bool(event.payload.get("session_id", wait.session_id) == wait.session_id)
 
     def _request(self, context: AgentRunContext, call: ToolCall) -> PermissionRequest:
-        tool = context.tools[call.name]
+        tool = context.tools.get(call.name)  # None when another hook renamed the call
         return PermissionRequest(
             tool=call.name,
-            arguments=_as_taken(tool, call.arguments),
+            arguments=copy_json(call.arguments) if tool is None else _as_taken(tool, call.arguments),
             sent=copy_json(call.arguments),
             session_id=context.session_id,
             request_id=context.request_id,
             tool_call_id=call.id,
             path=self._path(context),
-            definition=tool.definition,
+            definition=None if tool is None else tool.definition,
         )
 
     def _path(self, context: AgentRunContext) -> tuple[str, ...]:
@@ -250,13 +253,14 @@ class PermissionExtension(ExternalEventExtension):
         """Take a person's arguments for the model's, if the tool takes them and the policy does not deny them."""
         grant = self._grants[context][call.id]
         grant.edited = given
+        sent, call.arguments = call.arguments, copy_json(given)
         try:
-            call.arguments = context.tools[call.name].check(copy_json(given))
+            request = self._request(context, call)
         except ToolArgumentsError as error:
-            call.error = str(error)
+            call.arguments, call.error = sent, str(error)
             return False
         grant.arguments = _fingerprint(call.arguments)
-        verdict = await self._judge(self._request(context, call))
+        verdict = await self._judge(request)
         if verdict.decision is PermissionDecision.DENY:
             call.error = _refused(verdict)
         return call.error is None

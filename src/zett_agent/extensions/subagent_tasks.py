@@ -189,10 +189,9 @@ class TaskBoard:
         """The tasks of a session, oldest first."""
         return tuple(self._sessions.get(session_id, {}).values())
 
-    def running(self, session_id: str | None = None) -> list[SubAgentTask]:
-        """The running tasks of a session, or of all."""
-        sessions = list(self._sessions) if session_id is None else [session_id]
-        return [task for session in sessions for task in self.tasks(session) if not task.finished]
+    def all_tasks(self) -> tuple[SubAgentTask, ...]:
+        """The tasks of all sessions."""
+        return tuple(task for session_id in self._sessions for task in self.tasks(session_id))
 
     def find(self, session_id: str, task_id: str) -> SubAgentTask:
         """The task of this id; ValueError names those that there are."""

@@ -12,7 +12,7 @@ from typing import Protocol
 from zett_agent._runtime.supervisor import Supervisor, stop_tasks
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentPort, AgentRunContext
-from zett_agent.exceptions import SessionBusyError
+from zett_agent.exceptions import AgentCancelledError, SessionBusyError
 from zett_agent.extensions.subagent_notices import Notices
 from zett_agent.extensions.subagent_tasks import spawn_apart
 from zett_agent.extensions.subagent_tree import Place
@@ -93,8 +93,8 @@ class Waker:
                 await self._request(parent.agent, message, config=parent.config)
                 if not self._notices.delivered(session_id, message):
                     return
-        except SessionBusyError:
-            pass
+        except (SessionBusyError, AgentCancelledError):
+            pass  # somebody was faster, or stopped it: the next request tells
         except Exception as error:
             _LOG.warning("the request that wakes session %s failed: %s", session_id, error, exc_info=error)
         finally:
