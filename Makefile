@@ -26,9 +26,9 @@ help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo demo-real
-demo: $(VENV)/.cli ## an agent with a scripted model: a question, background work, parallel calls
+demo: $(VENV)/.cli ## an agent at work in your terminal, offline
 	@$(BIN)/zett demo
-demo-real: $(VENV)/.cli ## the same runtime against a real model on loopback
+demo-real: $(VENV)/.cli ## an agent and a real, tiny model on this machine
 	@$(BIN)/python -m zett_agent.cli.demo_real
 
 .PHONY: test docs-test check bench

@@ -83,7 +83,7 @@ async def measure() -> list[Row]:
         ),
     ]
     waiting = await w.waiting_session_bytes(500) / 1024
-    rows.append(Row("a session that waits in memory", waiting, "KiB", 12, "500 sessions, by tracemalloc"))
+    rows.append(Row("a session that waits in memory", waiting, "KiB", 12, "500 sessions, beyond the task that reads"))
     rows.append(_import_row())
     return rows
 

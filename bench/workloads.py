@@ -8,13 +8,13 @@ import itertools
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from uuid import uuid4
 
 from bench.bare import BareLoop
 from zett_agent.agent import Agent, AgentRunConfig
-from zett_agent.events import AgentEventType
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
-from zett_agent.messages import AnyMessage, AssistantMessage, ToolCall, ToolMessage
+from zett_agent.messages import AssistantMessage, ToolCall, ToolMessage
 from zett_agent.model import ModelEvent, ModelRequest, ModelResponse, RetryOptions
 from zett_agent.tools.base import tool
 from zett_agent.waits import ExternalEvent
@@ -107,43 +107,63 @@ async def turn_after(messages: int) -> Work:
 
 
 async def waiting_session_bytes(sessions: int) -> float:
-    """Bytes of memory that one session costs while it waits for a person."""
+    """Bytes that a session costs while it waits for a person, beyond the asyncio task that reads its stream."""
     asks = ToolCall("q", "ask_user", {"question": "Which format?", "options": ["Markdown", "Plain"]})
     model = ReplayModel([ModelEvent.completed(ModelResponse(AssistantMessage(tool_calls=[asks])))], text_events(1))
     agent = await Agent.create(model, extensions=[InMemoryMessageAccumulator(), AskUserExtension()])
+    names: list[str] = []
 
-    async def session(name: str) -> None:
-        async with aclosing(agent.stream("hello", config=AgentRunConfig(session_id=name))) as events:  # type: ignore[type-var]
-            async for event in events:
-                if event.type is AgentEventType.RUN_COMPLETED:
-                    return
-
-    async def waiting(names: list[str]) -> list[asyncio.Task[None]]:
-        tasks = [asyncio.create_task(session(name)) for name in names]
+    async def wait_all() -> list[asyncio.Task[None]]:
+        # Fresh sessions each time: in an old one the runtime would give the call another id, since "q" was used.
+        names[:] = [f"waiting-{uuid4()}" for _ in range(sessions)]
+        streams = [agent.stream("hello", config=AgentRunConfig(session_id=name)) for name in names]
+        tasks = [asyncio.create_task(_read(stream)) for stream in streams]
         while len(agent.pending_waits()) < len(names):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         return tasks
 
-    async def answer(names: list[str], tasks: list[asyncio.Task[None]]) -> None:
+    async def answer_all(tasks: list[asyncio.Task[None]]) -> None:
         for name in names:
-            event = ExternalEvent("ask_user_response", {"tool_call_id": "q", "answer": "Markdown"})
-            agent.emit_external_event(event, config=AgentRunConfig(session_id=name))
+            answer = ExternalEvent("ask_user_response", {"tool_call_id": "q", "answer": "Markdown"})
+            agent.emit_external_event(answer, config=AgentRunConfig(session_id=name))
         await asyncio.gather(*tasks)
 
-    warm = ["warm"]
-    await answer(warm, await waiting(warm))
+    await answer_all(await wait_all())
+    waiting = await _bytes_of(wait_all, answer_all)
+    done = asyncio.Event()
+
+    async def read_all() -> list[asyncio.Task[None]]:
+        tasks = [asyncio.create_task(_read(_until(done))) for _ in names]
+        await asyncio.sleep(0)
+        return tasks
+
+    async def end_all(tasks: list[asyncio.Task[None]]) -> None:
+        done.set()
+        await asyncio.gather(*tasks)
+
+    return (waiting - await _bytes_of(read_all, end_all)) / sessions
+
+
+async def _bytes_of(
+    begin: Callable[[], Awaitable[list[asyncio.Task[None]]]], end: Callable[[list[asyncio.Task[None]]], Awaitable[None]]
+) -> int:
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    names = [f"waiting-{number}" for number in range(sessions)]
-    tasks = await waiting(names)
+    tasks = await begin()
     gc.collect()
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    await answer(names, tasks)
-    return used / sessions
+    await end(tasks)
+    return used
 
 
-def history_of(count: int) -> list[AnyMessage]:
-    """A plain history, for converting."""
-    return [AssistantMessage(content=f"message {number}") for number in range(count)]
+async def _read(stream: AsyncIterator[object]) -> None:
+    async with aclosing(stream) as events:  # type: ignore[type-var]
+        async for _ in events:
+            pass
+
+
+async def _until(done: asyncio.Event) -> AsyncIterator[None]:
+    await done.wait()
+    yield None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, Self, TypedDict
@@ -246,18 +247,19 @@ class Agent:
         beginning = start if isinstance(start, Start) else _fresh(start)
         run = self._open(beginning, options)
         channel = run.channel
+        # Owned by this generator: it awaits the producer, or stops it, before it ends.
+        producer = start_task(execute(run, beginning, self._store), f"zett request {run.context.request_id}")
+        run.producer = producer
         try:
-            # Owned by this generator: it awaits the producer, or stops it, before it ends.
-            run.producer = start_task(execute(run, beginning, self._store), f"zett request {run.context.request_id}")
             while True:
                 for event in channel.take():
                     yield event
                 if not await channel.more():
                     break
-            await run.producer
+            await producer
         finally:
             channel.close()
-            await self._close(run)
+            await self._close(run, producer)
 
     def _open(self, start: Start, options: RequestOptions) -> Run:
         """Check everything, then claim the session."""
@@ -268,13 +270,12 @@ class Agent:
             started(run.context)
         return run
 
-    async def _close(self, run: Run) -> None:
+    async def _close(self, run: Run, producer: asyncio.Task[None]) -> None:
         """Wait for the request to end, and give the session free whatever happens."""
         try:
-            if run.producer is not None:
-                run.cancel()
-                if not run.producer.done():
-                    await join([run.producer], CLOSE_BOUND)
+            run.cancel()
+            if not producer.done():
+                await join([producer], CLOSE_BOUND)
         finally:
             if not run.phase.ended:
                 run.phase.move(AgentPhase.CANCELLED)

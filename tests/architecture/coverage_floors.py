@@ -41,9 +41,10 @@ def coverage_faults(report: Mapping[str, Any], root: Path) -> list[str]:
 
 
 def _missing(entry: Mapping[str, Any]) -> str:
-    lines = [str(line) for line in entry["missing_lines"]]
-    branches = [f"{start}->{'exit' if end < 0 else end}" for start, end in entry.get("missing_branches", ())]
-    return ", ".join(lines + branches)
+    lines = entry["missing_lines"]
+    # A branch from or to a line that is missing says nothing more.
+    branches = [pair for pair in entry.get("missing_branches", ()) if not {*pair} & {*lines}]
+    return ", ".join([str(line) for line in lines] + [f"{a}->{'exit' if b < 0 else b}" for a, b in branches])
 
 
 def main(arguments: list[str]) -> int:

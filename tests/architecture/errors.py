@@ -22,6 +22,7 @@ ALLOWED: dict[str, str] = {
     "_Broken": "what a test's model raises: no error of the runtime",
     "Unclear": "what a person typed that answers nothing; the command line asks again",
     "UsageFault": "how a command was called; the command line prints it and exits with 2",
+    "LocalModelError": "a machine that cannot start a model for tests: no error of the runtime",
     "_NotJsonError": "private to its file, which turns it into StoredFormatError with the whole path",
 }
 

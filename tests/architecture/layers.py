@@ -41,7 +41,7 @@ LAYERS: dict[str, Layer] = {
     "parts": Layer(
         Kind.FLOOR,
         "_runtime/resumption _runtime/phase _runtime/transcript _runtime/inbox _runtime/waitbook _runtime/channel "
-        "_runtime/journal _runtime/supervisor _runtime/portal context",
+        "_runtime/journal _runtime/supervisor _runtime/portal _runtime/bridge context",
     ),
     # The last four are the extensions that an Agent brings itself.
     "hooks": Layer(
@@ -62,7 +62,9 @@ LAYERS: dict[str, Layer] = {
     "fleet": Layer(Kind.TOP, "fleet/*"),
     "cli": Layer(Kind.TOP, "cli/*"),
     "surface": Layer(Kind.SURFACE, "__init__ */__init__"),
-    "subagents": Layer(Kind.LEAF, "extensions/*subagent*", up_to="door", also="extensions/*"),
+    "subagents": Layer(Kind.LEAF, "extensions/*subagent* extensions/goal*", up_to="door", also="extensions/*"),
+    # A goal waits for the background work of its agent.
+    "goal": Layer(Kind.LEAF, "extensions/goal*", up_to="hooks", also="extensions/*"),
     "extensions": Layer(Kind.LEAF, "extensions/*", up_to="hooks"),
     "providers": Layer(Kind.LEAF, "providers/*", up_to="contracts"),
     "stores": Layer(Kind.LEAF, "storage/*", up_to="contracts"),

@@ -28,10 +28,10 @@ class Typist:
     def type(self, line: str | None) -> None:
         self._lines.put_nowait(line)
 
-    async def until_prompted(self, prompt: str) -> None:
-        """Wait until ``prompt`` is shown."""
+    async def until_prompted(self, prompt: str, times: int = 1) -> None:
+        """Wait until ``prompt`` is shown, for the first time or a later one."""
         async with asyncio.timeout(10):
-            while not self.prompts or self.prompts[-1] != prompt:
+            while self.prompts.count(prompt) < times or self.prompts[-1] != prompt:
                 self._prompted.clear()
                 await self._prompted.wait()
 

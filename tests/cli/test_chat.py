@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import signal
@@ -13,7 +14,7 @@ from tests.cli.people import Screen, Typist
 from tests.cli.server import Delta, chat_server, last_text, tool_call
 from tests.cli.terminal import CTRL_C, CTRL_D, Terminal, terminal, zett
 from zett_agent.cli import main
-from zett_agent.cli.chat import chat, chat_agent
+from zett_agent.cli.chat import PROMPT, chat, chat_agent
 from zett_agent.cli.conversation import Conversation
 from zett_agent.cli.interrupts import Interrupts
 from zett_agent.events import AgentEvent
@@ -181,10 +182,15 @@ async def test_without_a_person_a_failure_is_the_exit_status(capsys: pytest.Capt
 
 
 async def test_a_person_goes_on_after_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen()
+    screen, typist = Screen(), Typist("one")
     with Interrupts() as interrupts:
         async with await chat_agent(ScriptedModel(error(ProviderError("gone")), "Here.")) as client:
-            assert await chat(client, screen, Typist("one", "two", None), interrupts) == 0
+            chatting = asyncio.create_task(chat(client, screen, typist, interrupts))
+            await typist.until_prompted(PROMPT, times=2)
+            typist.type("two")
+            await screen.until("Here.")
+            typist.type(None)
+            assert await chatting == 0
     assert capsys.readouterr().err == "zett: gone\n"
     assert screen.text.endswith("Here.\n")
 

@@ -29,9 +29,7 @@ class Scene:
     agent: Agent
     model: ScriptedModel
 
-    async def play(
-        self, message: str = "hi", *, recorder: EventRecorder | None = None, **options: Any
-    ) -> Outcome:
+    async def play(self, message: str = "hi", *, recorder: EventRecorder | None = None, **options: Any) -> Outcome:
         """One request to its end; every request that the model saw, and what is left, must be valid."""
         return await self.watch(self.agent.stream(message, **options), recorder)
 
@@ -188,7 +186,8 @@ async def alone(n: int = 0) -> str:
 def named(name: str, function: Callable[..., Any], **options: Any) -> AgentTool:
     """A tool of another name."""
     function.__doc__ = function.__doc__ or "Do it."
-    return tool(name=name, **options)(function)
+    made: AgentTool = tool(name=name, **options)(function)
+    return made
 
 
 async def spin(turns: int = 20) -> None:

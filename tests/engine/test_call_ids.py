@@ -101,9 +101,7 @@ async def test_args_02_hooks_see_the_arguments_that_the_tool_gets() -> None:
         seen.append((tags, note))
         return "ok"
 
-    stage = await scene(
-        [call("label", id="a", tags='["a","b"]', note="[1,2]")], "done", tools=[named("label", label)]
-    )
+    stage = await scene([call("label", id="a", tags='["a","b"]', note="[1,2]")], "done", tools=[named("label", label)])
     outcome = await stage.play()
     assert seen == [(["a", "b"], "[1,2]")]
     assert outcome.recorder.of("tool_started")[0].tool_calls[0].arguments == {"tags": ["a", "b"], "note": "[1,2]"}

@@ -20,7 +20,7 @@ from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.events import ExtensionEvent, RunCancelledEvent
 from zett_agent.messages import ToolCall
 from zett_agent.model import ModelEvent, ModelRequest, RetryOptions
-from zett_agent.testing import EventRecorder, HookRecorder, call, check_transcript, stall, text
+from zett_agent.testing import EventRecorder, HookRecorder, call, stall, text
 from zett_agent.tools.base import tool
 
 BEFORE = "failed: Not run: the request was stopped first."
@@ -285,9 +285,7 @@ async def test_calls_that_wait_for_a_place_never_start() -> None:
         started.append("act")
         await asyncio.Event().wait()
 
-    stage = await scene(
-        [call("act", id="a"), call("act", id="b")], tools=[named("act", act)], max_parallel_calls=1
-    )
+    stage = await scene([call("act", id="a"), call("act", id="b")], tools=[named("act", act)], max_parallel_calls=1)
     request = asyncio.create_task(stage.agent.run("hi"))
     while not started:
         await asyncio.sleep(0)
@@ -329,7 +327,7 @@ async def test_a_second_cancel_while_the_first_is_under_way_does_not_break_the_h
 
     stage = await scene([call("add", id="a", left=1, right=1)], tools=[add], extensions=[Held(), SlowToEnd()])
     request = asyncio.create_task(stage.agent.run("hi"))
-    while stage.agent.state.phase is not AgentPhase.READY or len(stage.agent.state.messages) < 2:
+    while stage.agent.state.phase != "ready" or len(stage.agent.state.messages) < 2:
         await asyncio.sleep(0)
     for _ in range(6):
         request.cancel()

@@ -84,7 +84,7 @@ async def test_a_callback_that_fails_at_the_outcome_leaves_the_request_completed
     assert client.agent.state.phase is AgentPhase.COMPLETED
 
 
-async def test_the_client_has_the_doors_of_the_agent() -> None:
+async def test_core_63_the_client_has_the_doors_of_the_agent() -> None:
     notes = Notes()
     model = ScriptedModel([error(ConnectionError())], "resumed", "woken", [text("x"), stall()])
     async with await create_agent(model, config=SESSION, event_dispatcher=notes, system_prompt="") as client:
@@ -99,6 +99,7 @@ async def test_the_client_has_the_doors_of_the_agent() -> None:
         assert (await client.run_internal(AgentMessage(content="wake"))).content == "woken"
         assert client.emit_external_event(ExternalEvent("unknown", {}), config=SESSION) == []
         assert client.pending_waits() == ()
+        assert client.get_state("s") is client.agent.state
         recorder = EventRecorder().when("text_delta", lambda _: client.stop())
         await recorder.record(client.stream("hi"))
         assert notes.seen[-1] == "run_cancelled"

@@ -22,7 +22,9 @@ from zett_agent.testing import HookRecorder, call
 Work = Callable[[AgentRunContext], Awaitable[Any]]
 
 
-async def within(hook: str, work: Work, *, tools: Any = (), steps: Any = ("done",), **options: Any) -> tuple[Outcome, HookRecorder]:
+async def within(
+    hook: str, work: Work, *, tools: Any = (), steps: Any = ("done",), **options: Any
+) -> tuple[Outcome, HookRecorder]:
     """One request in which ``work`` runs in a hook, and what a recorder noted of it."""
     done: list[object] = []
 

@@ -350,7 +350,9 @@ async def test_wrapping_hooks_nest_with_the_first_extension_outermost() -> None:
             order.append(f"{self.name} out")
             return f"{self.name}({result})"
 
-        async def on_model_request(self, context: AgentRunContext, request: Any, call_next: Any) -> Any:
+        async def on_model_request(
+            self, context: AgentRunContext, request: Any, call_next: Any
+        ) -> AsyncIterator[ModelEvent]:
             order.append(f"{self.name} asks")
             async for event in call_next(request):
                 yield event
@@ -373,7 +375,9 @@ async def test_appended_messages_are_announced_once_each() -> None:
             assert isinstance(event, MessageAppendedEvent)
             seen.append(event.message.role.value)
 
-    stage = await scene([call("add", left=1, right=1)], "ok", "ok", tools=[add], extensions=[Count()], system_prompt="S")
+    stage = await scene(
+        [call("add", left=1, right=1)], "ok", "ok", tools=[add], extensions=[Count()], system_prompt="S"
+    )
     await stage.play()
     await stage.play()
     assert seen == ["system", "user", "assistant", "tool", "assistant", "system", "user", "assistant"]

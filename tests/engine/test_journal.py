@@ -22,7 +22,9 @@ from zett_agent.storage.records import NewRecord, Record, RecordKind
 from zett_agent.testing import EventRecorder, ManualClock, ScriptedModel, call, error, stall, text, usage
 
 
-async def stored(*steps: Any, store: MemorySessionStore | None = None, **options: Any) -> tuple[Scene, MemorySessionStore]:
+async def stored(
+    *steps: Any, store: MemorySessionStore | None = None, **options: Any
+) -> tuple[Scene, MemorySessionStore]:
     """A scene whose sessions are logged, and the store."""
     store = store or MemorySessionStore(clock=ManualClock())
     return await scene(*steps, store=store, memory=False, **options), store

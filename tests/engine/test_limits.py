@@ -6,9 +6,9 @@ import pytest
 
 from tests.engine.scenario import add, lines, scene
 from zett_agent.exceptions import AgentIterationLimitError
+from zett_agent.model import ModelRequest
 from zett_agent.testing import EventRecorder, FunctionModel, call
 from zett_agent.testing.function_model import Answer
-from zett_agent.model import ModelRequest
 
 ADD = [call("add", left=1, right=1)]
 

@@ -103,7 +103,10 @@ async def test_ui_02_reasoning_and_server_tools_that_are_open_are_closed_on_fail
         ([deltas(START, START)], "started twice"),
         ([deltas(ModelEvent.server_tool_input(ServerToolInputDelta("w1", "x")))], "has not started"),
         ([deltas(ModelEvent.server_tool_completed(ServerToolResult("w1", "web_search")))], "has not started"),
-        ([deltas(START, ModelEvent.server_tool_failed(ServerToolResult("w1", "other")))], "under another name: 'other'"),
+        (
+            [deltas(START, ModelEvent.server_tool_failed(ServerToolResult("w1", "other")))],
+            "under another name: 'other'",
+        ),
         ([deltas(ModelEvent(ModelEventType.SERVER_TOOL_STARTED))], "carries nothing"),
         ([deltas(NO_ANSWER)], "hold an AssistantMessage"),
     ],
@@ -167,7 +170,12 @@ async def test_a_failed_call_without_text_leaves_only_the_input() -> None:
     assert (await stage.play()).story == ["user hi"]
     point = await stage.agent.resume_point()
     assert point is not None and point.kind == "call_model"
-    assert (await stage.resume()).story == ["user hi", "assistant -> add(call_1)", "tool call_1 ok: 2", "assistant done"]
+    assert (await stage.resume()).story == [
+        "user hi",
+        "assistant -> add(call_1)",
+        "tool call_1 ok: 2",
+        "assistant done",
+    ]
 
 
 async def test_core_18_a_message_that_failed_unanswered_is_replaced_by_the_next_one() -> None:

@@ -12,9 +12,9 @@ from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext, ToolContext
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.messages import AssistantMessage, ToolCall, ToolMessage
+from zett_agent.model import ModelRequest
 from zett_agent.testing import FunctionModel, call
 from zett_agent.testing.function_model import Answer
-from zett_agent.model import ModelRequest
 from zett_agent.tools.base import tool
 
 USER: ContextVar[str] = ContextVar("user", default="nobody")

@@ -10,7 +10,15 @@ from tests.engine.scenario import Scene, add, lines, scene
 from zett_agent.context import AgentRunContext
 from zett_agent.exceptions import AgentResumeError
 from zett_agent.extensions.base import AgentExtension
-from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+from zett_agent.messages import (
+    AgentMessage,
+    AnyMessage,
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from zett_agent.stop import StopInfo, StopReason
 from zett_agent.testing import HookRecorder
 

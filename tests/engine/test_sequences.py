@@ -51,7 +51,9 @@ async def test_reasoning_text_and_one_tool_call() -> None:
 
 async def test_hooks_and_notifications_of_a_tool_run_come_in_the_documented_order() -> None:
     hooks = HookRecorder()
-    stage = await scene([reasoning("hm"), text("t"), call("add", left=1, right=2)], "3", tools=[add], extensions=[hooks])
+    stage = await scene(
+        [reasoning("hm"), text("t"), call("add", left=1, right=2)], "3", tools=[add], extensions=[hooks]
+    )
     await stage.play()
     assert [" ".join(entry).strip() for entry in hooks.entries] == lines("""
         on_event loading_context created->loading_context
@@ -175,7 +177,7 @@ async def test_server_tools_are_shown_as_they_run() -> None:
     assert result is not None and result.output == ["hit"]
 
 
-async def test_parallel_calls_run_together_and_serial_ones_after_them_in_call_order() -> None:
+async def test_core_43_parallel_calls_run_together_and_serial_ones_after_them_in_call_order() -> None:
     fast_is_done = asyncio.Event()
 
     async def slow() -> str:
@@ -232,7 +234,12 @@ async def test_every_call_is_serial_when_parallel_calls_are_off() -> None:
 async def test_failing_calls_fail_alone() -> None:
     hooks = HookRecorder(notifications=False)
     stage = await scene(
-        [call("boom", id="b"), call("add", id="x", left="one"), call("nope", id="u"), call("add", id="a", left=1, right=1)],
+        [
+            call("boom", id="b"),
+            call("add", id="x", left="one"),
+            call("nope", id="u"),
+            call("add", id="a", left=1, right=1),
+        ],
         "done",
         tools=[add, boom],
         extensions=[hooks],

@@ -19,7 +19,9 @@ from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentPhase
 from zett_agent.exceptions import AgentProtocolError, SessionBusyError
 from zett_agent.extensions.base import AgentExtension
+from zett_agent.extensions.external import ExternalEventExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
+from zett_agent.messages import ToolCall, UserMessage
 from zett_agent.model import ModelRequest
 from zett_agent.testing import FunctionModel, ScriptedModel, call, error, stall, text
 from zett_agent.testing.function_model import Answer
@@ -97,7 +99,8 @@ async def test_a_session_id_is_made_when_none_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"metadata": {"x": {1, 2}}}, {"tags": {" ": 1}}, {"parallel_tool_call": "yes"}, {"reasoning_effort": "x"}]
+    "options",
+    [{"metadata": {"x": {1, 2}}}, {"tags": {" ": 1}}, {"parallel_tool_call": "yes"}, {"reasoning_effort": "x"}],
 )
 async def test_bad_options_are_refused_before_the_session_is_claimed(options: dict[str, Any]) -> None:
     stage = await scene("done")
@@ -131,7 +134,7 @@ async def test_a_message_must_be_text_or_a_user_message() -> None:
     assert not stage.agent.pending
 
 
-async def test_the_state_of_a_session_is_shown_while_it_runs_and_for_a_while_after() -> None:
+async def test_core_45_the_state_of_a_session_is_shown_while_it_runs_and_for_a_while_after() -> None:
     stage = await scene(*["x"] * (REMEMBERED_STATES + 1))
     assert stage.agent.state.phase is AgentPhase.CREATED
     assert stage.agent.get_state("0") is None
@@ -139,7 +142,7 @@ async def test_the_state_of_a_session_is_shown_while_it_runs_and_for_a_while_aft
         await stage.agent.run("hi", config=AgentRunConfig(str(n)))
     assert stage.agent.get_state("0") is None
     last = stage.agent.get_state(str(REMEMBERED_STATES))
-    assert last is stage.agent.state and last.phase is AgentPhase.COMPLETED
+    assert last is not None and last is stage.agent.state and last.phase is AgentPhase.COMPLETED
     stage.agent.forget(str(REMEMBERED_STATES))
     assert stage.agent.get_state(str(REMEMBERED_STATES)) is None
 
@@ -161,7 +164,18 @@ class Census(AgentExtension):
         self.contexts.add(context)
 
 
-@pytest.mark.parametrize("end", ["success", "failure", "cancel"])
+class Asks(ExternalEventExtension):
+    """Asks what nobody will answer."""
+
+    def __init__(self) -> None:
+        super().__init__(response_event_name="answer", correlation_field="id")
+
+    async def before_tool(self, context: AgentRunContext, call: ToolCall) -> None:
+        async with self._wait_for_external_event(context, call.id):
+            pass
+
+
+@pytest.mark.parametrize("end", ["success", "failure", "cancel", "abandoned question"])
 async def test_loop_07_core_46_nothing_of_five_hundred_ended_sessions_stays_referenced(end: str) -> None:
     def answer(request: ModelRequest) -> Answer:
         match end:
@@ -169,15 +183,17 @@ async def test_loop_07_core_46_nothing_of_five_hundred_ended_sessions_stays_refe
                 return "done"
             case "failure":
                 return [error(ConnectionError())]
+            case "abandoned question":
+                return [call("add", left=1, right=1)]
             case _:
                 return [stall()]
 
     census = Census()
-    agent = await Agent.create(FunctionModel(answer), extensions=[census])
+    agent = await Agent.create(FunctionModel(answer), extensions=[census, asks := Asks()], tools=[add])
     for n in range(500):
         request = asyncio.ensure_future(agent.run("hi", config=AgentRunConfig(str(n))))
-        if end == "cancel":
-            await spin(5)
+        if end in ("cancel", "abandoned question"):
+            await spin(10)
             request.cancel()
         with suppress(ConnectionError, asyncio.CancelledError):
             await request
@@ -186,7 +202,7 @@ async def test_loop_07_core_46_nothing_of_five_hundred_ended_sessions_stays_refe
     gc.collect()
     assert len(census.contexts) == 0
     assert len(agent._sessions._states) == REMEMBERED_STATES
-    assert agent._sessions.runs == ()
+    assert agent._sessions.runs == () and asks._books == {}
 
 
 async def test_one_agent_serves_two_event_loops_in_two_threads() -> None:
@@ -229,12 +245,16 @@ async def test_steering_reaches_a_request_on_another_loop() -> None:
     steered.set()
     await asyncio.to_thread(thread.join)
     assert taken == [["SteeringExtension"]]
-    assert [message.role.value for message in agent.state.messages] == ["user", "assistant", "tool", "user", "assistant"]
+    assert [message.role.value for message in agent.state.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+    ]
 
 
 async def test_core_12_the_message_of_a_caller_is_copied() -> None:
-    from zett_agent.messages import UserMessage
-
     own = UserMessage(content="hello", attributes={"k": 1})
     stage = await scene("one", "two")
     await stage.agent.run(own)

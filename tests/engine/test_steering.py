@@ -27,7 +27,9 @@ def steering(stage: Scene, at: str, *contents: str) -> EventRecorder:
 
 
 async def test_during_generation_it_skips_every_call_of_the_response() -> None:
-    stage = await scene([text("x"), call("add", id="a", left=1, right=1), call("alone", id="b")], "done", tools=[add, alone])
+    stage = await scene(
+        [text("x"), call("add", id="a", left=1, right=1), call("alone", id="b")], "done", tools=[add, alone]
+    )
     outcome = await stage.play(recorder=steering(stage, "text_delta", "stop"))
     assert outcome.lines == lines("""
         model_started
@@ -124,9 +126,7 @@ async def test_bg_11_during_the_final_answer_it_causes_one_more_round() -> None:
 
 
 async def test_steering_over_steering_gives_the_older_one_up() -> None:
-    stage = await scene(
-        "zero", [text("1"), call("add", id="a", left=1, right=1)], "done", tools=[add]
-    )
+    stage = await scene("zero", [text("1"), call("add", id="a", left=1, right=1)], "done", tools=[add])
     recorder = steering(stage, "text_delta", "first").when("steering_started", lambda _: stage.steer("second"))
     outcome = await stage.play(recorder=recorder)
     assert outcome.only("steering", "tool", "run") == lines("""
@@ -189,7 +189,7 @@ async def test_it_is_refused_loudly_once_the_final_answer_stands(hook: str) -> N
     setattr(extension, hook, late)
     stage = await scene("done", extensions=[extension])
     assert (await stage.play()).error is None
-    assert refused == ["no request of this session can take a steering message now"]
+    assert refused == ["no request of this session takes steering messages now"]
 
 
 async def test_an_extension_may_steer_by_publishing() -> None:

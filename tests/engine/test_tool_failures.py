@@ -148,6 +148,30 @@ async def test_loop_03_a_sync_tool_that_sleeps_blocks_nobody_and_its_late_result
     assert "late" not in str(outcome.messages)
 
 
+async def test_loop_03_the_process_does_not_wait_for_an_abandoned_thread() -> None:
+    program = """
+import asyncio, time
+from zett_agent.agent import Agent
+from zett_agent.testing import ScriptedModel, call
+from zett_agent.tools.base import tool
+
+@tool(timeout=0.05)
+def sleep() -> None:
+    'Sleep long.'
+    time.sleep(60)
+
+async def main():
+    agent = await Agent.create(ScriptedModel([call("sleep")], "done"), tools=[sleep])
+    print((await agent.run("hi")).content)
+
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(15):
+        out, _ = await process.communicate()
+    assert (out, process.returncode) == (b"done\n", 0)
+
+
 async def test_loop_03_an_async_tool_that_ignores_its_timeout_is_left_behind(leap: Leap) -> None:
     release = asyncio.Event()
 
@@ -208,9 +232,7 @@ async def test_the_timeout_of_a_tool_counts_also_behind_a_hook() -> None:
     async def slow() -> None:
         await asyncio.Event().wait()
 
-    stage = await scene(
-        [call("slow")], "done", tools=[named("slow", slow, timeout=0.001)], extensions=[HookRecorder()]
-    )
+    stage = await scene([call("slow")], "done", tools=[named("slow", slow, timeout=0.001)], extensions=[HookRecorder()])
     assert "did not end within" in (await stage.play()).story[2]
 
 

@@ -153,7 +153,7 @@ class Spy(AgentExtension):
 
 async def until(condition: Callable[[], object]) -> None:
     """Give way until something holds that nothing tells of."""
-    while not condition():  # noqa: ASYNC110 - there is no event to wait for; a test has a time limit
+    while not condition():
         await asyncio.sleep(0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from contextlib import suppress
 from typing import Any
@@ -114,7 +115,9 @@ async def test_a_finished_task_is_not_changed_by_a_cancel() -> None:
 
 
 @pytest.mark.parametrize("steps", range(60))
-async def test_b07_a_cancel_at_any_step_leaves_one_outcome_and_nothing_behind(steps: int) -> None:
+async def test_b07_a_cancel_at_any_step_leaves_one_outcome_and_nothing_behind(
+    steps: int, caplog: pytest.LogCaptureFixture
+) -> None:
     @tool
     async def nap() -> str:
         """Nap.
@@ -145,6 +148,8 @@ async def test_b07_a_cancel_at_any_step_leaves_one_outcome_and_nothing_behind(st
     assert not extension._roster and not extension._starting and task._runner is None
     await agent.run("hear")
     assert len(notices(agent.state.messages)) == 1
+    gc.collect()  # an exception that nobody saw is logged when its asyncio task goes
+    assert not caplog.records
 
 
 async def test_a_child_that_does_not_heed_a_cancel_is_cancelled_all_the_same() -> None:
@@ -179,12 +184,13 @@ async def test_a_cancel_that_comes_when_the_answer_is_there_but_not_reported_win
 
 
 async def test_cancelling_whoever_waits_for_a_cancel_does_not_lose_the_task() -> None:
-    inside, release = asyncio.Event(), asyncio.Event()
+    inside, release, cleaned = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     class Slow(Counting):
         async def end_session(self, session_id: str) -> None:
             inside.set()
             await release.wait()
+            cleaned.set()
 
     meeting = Meeting()
     extension = Counting([kind(meeting.model, extensions=[Slow([kind(echo())])])])
@@ -197,9 +203,12 @@ async def test_cancelling_whoever_waits_for_a_cancel_does_not_lose_the_task() ->
     with pytest.raises(asyncio.CancelledError):
         await cancelling
     assert task.status is RUNNING
+    again = asyncio.create_task(extension.cancel(task))
+    await asyncio.sleep(0)
     release.set()
-    await extension.wait(task)
+    await again
     assert task.status is CANCELLED and extension.finishes == 1
+    assert cleaned.is_set(), "the second cancel did not cut short what cleaned up after the first"
 
 
 async def test_a_task_may_be_cancelled_from_within_itself() -> None:
@@ -222,6 +231,18 @@ async def test_a_task_may_be_cancelled_from_within_itself() -> None:
     assert task.status is CANCELLED
 
 
+async def test_a_task_that_cancels_itself_while_it_cleans_up_does_not_wait_for_itself() -> None:
+    class Last(AsyncSubAgentExtension):
+        async def end_session(self, session_id: str) -> None:
+            (task,) = extension.tasks("s")
+            await extension.cancel(task)
+
+    extension = Counting([kind(echo(), extensions=[Last([kind(echo())])])])
+    _, context = await ready(extension)
+    task = await extension.wait(await begin(extension, context))
+    assert task.status is CANCELLED
+
+
 async def test_a_task_may_be_cancelled_by_the_observer_of_its_start() -> None:
     class Never(Counting):
         async def task_started(self, task: SubAgentTask) -> None:
@@ -235,9 +256,11 @@ async def test_a_task_may_be_cancelled_by_the_observer_of_its_start() -> None:
 
 async def test_a_start_that_is_cancelled_before_its_child_exists_leaves_nothing() -> None:
     class Slow(Counting):
-        async def _create_child(self, *args: Any) -> Agent:
+        async def _create_child(
+            self, definition: SubAgentDefinition, child_session_id: str, context: AgentRunContext
+        ) -> Agent:
             await asyncio.Event().wait()
-            return await super()._create_child(*args)
+            return await super()._create_child(definition, child_session_id, context)
 
     extension = Slow([kind(echo())], max_concurrent=1)
     _, context = await ready(extension)
@@ -351,6 +374,27 @@ async def test_forgetting_a_session_does_not_disturb_an_observer() -> None:
     await asyncio.sleep(0)
     await extension.close()
     assert done == ["task-1"] and task.finished
+
+
+async def test_close_lets_an_observer_of_a_finished_task_end() -> None:
+    inside, release = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    class Slow(AsyncSubAgentExtension):
+        async def task_finished(self, task: SubAgentTask) -> None:
+            inside.set()
+            await release.wait()
+            done.append(task.task_id)
+
+    extension = Slow([kind(echo())])
+    _, context = await ready(extension)
+    await begin(extension, context)
+    await inside.wait()
+    closing = asyncio.create_task(extension.close())
+    await asyncio.sleep(0)
+    release.set()
+    await closing
+    assert done == ["task-1"]
 
 
 async def test_bg05_cancelling_a_background_task_ends_its_own_children_too() -> None:

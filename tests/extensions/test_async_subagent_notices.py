@@ -385,6 +385,21 @@ async def test_a_request_that_starts_from_a_machines_message_hears_the_notice_to
     assert [line.partition(" ")[0] for line in notices(agent.state.messages)] == ["tick", "[background"]
 
 
+async def test_a_session_that_is_forgotten_while_its_notice_is_on_its_way_is_just_forgotten() -> None:
+    extension = AsyncSubAgentExtension()
+
+    class Forgetting(AgentExtension):
+        async def on_message(self, context: AgentRunContext) -> None:
+            extension.forget(context.session_id)
+
+    agent = await told(extension)
+    later = await Agent.create(FunctionModel(lambda _: "ok"), config=SESSION, extensions=[extension, Forgetting()])
+    await later.run("second")
+    assert len(notices(later.state.messages)) == 1
+    assert extension.tasks("s") == () and not extension._board._sessions
+    assert agent is not later
+
+
 async def test_a_message_that_is_on_its_way_is_not_composed_a_second_time() -> None:
     """A hook that rewrites the history keeps the announcement from being made before the model is called."""
     extension = AsyncSubAgentExtension()
@@ -415,10 +430,15 @@ async def test_a_notice_of_none_is_silent_and_lets_the_task_go() -> None:
     assert extension.tasks("s") == ()
 
 
-async def test_a_notice_that_raises_is_logged_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("raises", [False, True])
+async def test_a_notice_that_fails_is_logged_and_replaced_and_never_fails_the_request(
+    raises: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(AsyncSubAgentExtension):
         def completion_notice(self, task: SubAgentTask) -> str | None:
-            raise KeyError("template")
+            if raises:
+                raise KeyError("template")
+            return 7  # type: ignore[return-value]
 
     agent = await told(Broken())
     with caplog.at_level(logging.WARNING, "zett_agent"):

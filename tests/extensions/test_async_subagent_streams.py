@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tests.extensions.subagents import (
@@ -11,7 +10,6 @@ from tests.extensions.subagents import (
     answer_to,
     asked,
     customs,
-    echo,
     kind,
     parent,
     result,
@@ -175,20 +173,16 @@ async def test_forwarded_events_of_a_background_child_go_to_the_request_that_is_
     assert not extension._streams
 
 
-async def test_a_child_that_ends_with_its_parents_request_adds_nothing_after_the_terminal_event() -> None:
-    for steps in range(40):
-        extension = AsyncSubAgentExtension([kind(echo())], forward_events=True)
+async def test_a_child_that_goes_on_while_the_last_event_is_looked_at_adds_nothing_after_it() -> None:
+    meeting = Meeting()
+    extension = AsyncSubAgentExtension([kind(meeting.model)], forward_events=True)
 
-        async def dawdle(request: ModelRequest, steps: int = steps) -> None:
-            if results(request.messages):
-                for _ in range(steps):
-                    await asyncio.sleep(0)
+    async def look(_: AgentEvent) -> None:
+        meeting.release()
+        await extension.wait(extension.tasks("s")[0])
 
-        with ScriptedModel(START, "ok", on_request=dawdle) as model:
-            agent = await parent(model, extension)
-            recorder = EventRecorder()
-            async for event in agent.stream("go"):
-                recorder.events.append(event)
-                await asyncio.sleep(0)
-        check_event_order(recorder.events)
-        await extension.close()
+    with ScriptedModel(START, "ok") as model:
+        agent = await parent(model, extension)
+        recorder = await EventRecorder().when("run_completed", look).record(agent.stream("go"))
+    check_event_order(recorder.events)
+    assert recorder.types[-1] == "run_completed"

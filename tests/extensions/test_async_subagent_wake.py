@@ -16,6 +16,9 @@ from zett_agent.events import AgentEvent
 from zett_agent.exceptions import SessionBusyError
 from zett_agent.extensions.async_subagent import AsyncSubAgentExtension, SubAgentTask
 from zett_agent.extensions.base import AgentExtension
+from zett_agent.extensions.subagent import SubAgentExtension
+from zett_agent.extensions.subagent_tree import Place
+from zett_agent.extensions.subagent_waker import Parent
 from zett_agent.messages import AgentMessage, UserMessage
 from zett_agent.model import ModelRequest
 from zett_agent.testing import FunctionModel, ScriptedModel, call, error
@@ -303,6 +306,43 @@ async def test_bg07_a_parent_and_its_tasks_cannot_wake_each_other_for_ever() -> 
     await agent.run("the user may start more")
     await done(extension)
     assert len(extension.tasks("s")) == 10
+
+
+async def test_bg07_what_a_woken_parent_starts_in_the_foreground_counts_too() -> None:
+    foreground = SubAgentExtension([kind(echo())], max_total=2)
+    extension = AsyncSubAgentExtension([kind(echo())], wake_parent=True, max_total=2)
+    calls = [call("task", **work()), call("task", **work())]
+    with ScriptedModel(START, "ok", calls, "done") as model:
+        agent = await parent(model, foreground, extension)
+        await agent.run("go")
+        await done(extension)
+    assert [message.success for message in results(agent.state.messages)] == [True, True, False]
+
+
+async def test_a_parent_can_be_woken_again_as_soon_as_the_request_that_woke_it_is_over() -> None:
+    spy = Spy()
+
+    class Again(AsyncSubAgentExtension):
+        wakes = 0
+
+        async def wake(self, agent: AgentPort, message: AgentMessage, *, config: AgentRunConfig) -> None:
+            self.wakes += 1
+            await super().wake(agent, message, config=config)
+            if self.wakes == 1:
+                # Runs after the last step of the waker, and before anybody hears that it has ended.
+                asyncio.get_running_loop().call_soon(self.another)
+
+        def another(self) -> None:
+            assert self._waker is not None
+            self.tasks("s")[0].notified = False
+            self._waker.wake(Parent.of(spy.contexts[0], Place()))
+
+    extension = Again([kind(echo())], wake_parent=True)
+    with ScriptedModel(START, "ok", "woken", "woken again") as model:
+        agent = await parent(model, spy, extension)
+        await agent.run("go")
+        await done(extension)
+    assert extension.wakes == 2
 
 
 async def test_close_wakes_nobody_to_hear_what_it_cancels() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.extensions.subagents import SESSION, Meeting, Spy, asked, echo, kind,
 from zett_agent.agent import Agent
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext
+from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
 from zett_agent.extensions.subagent import (
     SubAgentDefinition,
     SubAgentExtension,
@@ -25,7 +27,17 @@ from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 from zett_agent.messages import AssistantMessage, SystemMessage, UserMessage
 from zett_agent.model import ModelRequest, ReasoningEffort
 from zett_agent.stop import StopInfo, StopReason
-from zett_agent.testing import EventRecorder, FunctionModel, ScriptedModel, call, check_extension, error, stop, text
+from zett_agent.testing import (
+    EventRecorder,
+    FunctionModel,
+    ScriptedModel,
+    call,
+    check_extension,
+    check_transcript,
+    error,
+    stop,
+    text,
+)
 from zett_agent.tools.base import current_tool_call_id, tool
 
 # Definitions
@@ -196,8 +208,10 @@ async def test_a_child_that_was_stopped_is_a_failed_result() -> None:
     children: list[Agent] = []
 
     class Keeping(SubAgentExtension):
-        async def _create_child(self, *args: Any) -> Agent:
-            children.append(await super()._create_child(*args))
+        async def _create_child(
+            self, definition: SubAgentDefinition, child_session_id: str, context: AgentRunContext
+        ) -> Agent:
+            children.append(await super()._create_child(definition, child_session_id, context))
             return children[-1]
 
     with ScriptedModel([call("task", **work())], "ok") as model:
@@ -290,12 +304,10 @@ async def test_loop07_nothing_of_an_ended_request_or_child_is_kept() -> None:
     extension = SubAgentExtension([kind(echo(), extensions=[spy])])
     model = FunctionModel(lambda request: "ok" if results(request.messages) else [call("task", **work())])
     for _ in range(5):
-        agent = await parent(model, extension, memory=False)
-        await agent.run("go")
+        await (await parent(model, extension, memory=False)).run("go")
     contexts = [weakref.ref(context) for context in spy.contexts]
     spy.contexts.clear()
     model.requests.clear()
-    del agent
     gc.collect()
     assert len(contexts) == 5 and not any(context() for context in contexts)
     assert not extension._roster and not extension._places and not extension._starting
@@ -304,7 +316,9 @@ async def test_loop07_nothing_of_an_ended_request_or_child_is_kept() -> None:
 
 async def test_a_child_that_cannot_be_made_leaves_nothing_behind() -> None:
     class Broken(SubAgentExtension):
-        async def _create_child(self, *args: Any) -> Agent:
+        async def _create_child(
+            self, definition: SubAgentDefinition, child_session_id: str, context: AgentRunContext
+        ) -> Agent:
             raise RuntimeError("no agents today")
 
     extension = Broken([kind(echo())], max_children=1)
@@ -329,3 +343,40 @@ async def test_two_sessions_share_one_extension() -> None:
     for session_id in ("s", "t"):
         state = agent.get_state(session_id)
         assert state is not None and result(state.messages)["content"] == f"report on for {session_id}"
+
+
+@pytest.mark.parametrize("steps", range(70))
+async def test_cancel01_a_cancel_at_any_step_of_a_tree_leaves_a_valid_history_and_nothing_running(
+    steps: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    async def nap() -> str:
+        """Nap."""
+        await asyncio.sleep(0)
+        return "woke"
+
+    def once(*calls: Any) -> FunctionModel:
+        return FunctionModel(lambda request: "done" if results(request.messages) else list(calls))
+
+    leaf = kind(once(call("nap"), call("nap")), tools=[nap])
+    inner = AsyncSubAgentExtension([leaf]), SubAgentExtension([leaf])
+    twig = kind(once(call("task_start", **work()), call("task", **work())), extensions=inner)
+    outer = SubAgentExtension([twig])
+    agent = await parent(once(call("task", **work()), call("task", **work())), outer)
+    before = asyncio.all_tasks()
+    request = asyncio.create_task(agent.run("go"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    request.cancel()
+    with suppress(asyncio.CancelledError):
+        await request
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+    assert not agent.pending and not outer._roster and not outer._starting
+    for extension in inner:
+        assert not extension._roster and not extension._places and not extension._starting
+    assert not inner[0]._board._sessions
+    await agent.run("still there?")
+    check_transcript(agent.state.messages)
+    gc.collect()
+    assert not caplog.records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -22,6 +23,14 @@ def no_thread_is_left() -> Iterator[None]:
     for thread in threads:
         thread.join(SECONDS)
         assert not thread.is_alive(), f"{thread} is left"
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """A shell starts its background jobs with SIGINT ignored, and the tests may be one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

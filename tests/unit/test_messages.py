@@ -18,6 +18,7 @@ from zett_agent.messages import (
     TextContent,
     ToolCall,
     ToolMessage,
+    UserContentPart,
     UserMessage,
     content_parts,
     content_text,
@@ -51,7 +52,7 @@ def test_the_bytes_of_an_image_are_not_in_its_repr() -> None:
 
 
 def test_text_content_and_parts_are_views_of_each_other() -> None:
-    parts = [TextContent("a"), PICTURE, TextContent("b")]
+    parts: list[UserContentPart] = [TextContent("a"), PICTURE, TextContent("b")]
     user = UserMessage(content=list(parts))
     assert user.text == "a\nb" and user.parts == parts
     assert UserMessage(content="x").parts == [TextContent("x")]

@@ -75,8 +75,8 @@ def test_timeouts_are_seconds_above_zero_or_none(field: str, value: Any) -> None
 
 
 def test_the_defaults_are_fine() -> None:
-    assert DEFAULT_RETRY_OPTIONS == RetryOptions(0.25, 8.0, 3)
-    assert DEFAULT_TIMEOUT_OPTIONS == TimeoutOptions(5.0, 60.0, 600.0)
+    assert RetryOptions(0.25, 8.0, 3) == DEFAULT_RETRY_OPTIONS
+    assert TimeoutOptions(5.0, 60.0, 600.0) == DEFAULT_TIMEOUT_OPTIONS
 
 
 def test_validators_return_what_is_right_and_refuse_the_rest() -> None:
@@ -85,7 +85,7 @@ def test_validators_return_what_is_right_and_refuse_the_rest() -> None:
     assert validate_response(True) is True
     for validate in (validate_retry, validate_timeout, validate_response):
         with pytest.raises(ValueError, match="must be"):
-            validate("x")  # type: ignore[operator]
+            validate("x")
 
 
 @pytest.mark.parametrize(

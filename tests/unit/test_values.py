@@ -91,14 +91,16 @@ def test_a_config_refuses_what_is_no_id() -> None:
         AgentRunConfig("s", parent_session_id="s ")
 
 
-@pytest.mark.parametrize(("name", "payload", "error"), [(" ", {}, ValueError), ("x", [], TypeError), ("x", {1: 2}, TypeError)])
+@pytest.mark.parametrize(
+    ("name", "payload", "error"), [(" ", {}, ValueError), ("x", [], TypeError), ("x", {1: 2}, TypeError)]
+)
 def test_an_external_event_needs_a_name_and_a_payload(name: str, payload: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         ExternalEvent(name, payload)
 
 
 def test_a_wait_has_sensible_defaults() -> None:
-    wait = Wait("id", "s", "r", "Ext", ("answer",), "tool_call_id", datetime.now(UTC))
+    wait = Wait("id", "s", "r", "Ext", frozenset({"answer"}), "tool_call_id", datetime.now(UTC))
     assert wait.arguments == {} and wait.question is None and wait.expires_at is None
 
 

@@ -12,7 +12,7 @@ from zett_agent._runtime.output import Mark
 from zett_agent._runtime.run import Run
 from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task, stop_tasks
 from zett_agent.context import ToolContext
-from zett_agent.events import AgentEventType, AgentPhase
+from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.exceptions import (
     AgentProtocolError,
     ToolArgumentsError,
@@ -35,15 +35,13 @@ TIMEOUT_GRACE = 2.0
 class Batch:
     """What the calls that run side by side have in common."""
 
-    __slots__ = ("settling", "slots", "stopping")
+    __slots__ = ("slots", "stopping")
 
     def __init__(self, slots: asyncio.Semaphore | None) -> None:
         #: Places for handlers; None when there are more places than calls.
         self.slots = slots
         #: True once the batch's owner cancels its tasks: only then is a CancelledError an order from outside.
         self.stopping = False
-        #: Calls whose handler has ended: they may finish although a sibling failed.
-        self.settling: set[str] = set()
 
 
 class CallRun:
@@ -53,7 +51,7 @@ class CallRun:
     handler see. What will never run says why in ``live.error``.
     """
 
-    __slots__ = ("_run", "batch", "call", "live", "prepared", "refused", "started", "tool")
+    __slots__ = ("_run", "batch", "call", "live", "prepared", "refused", "settling", "started", "tool")
 
     def __init__(self, run: Run, call: ToolCall, batch: Batch) -> None:
         self._run = run
@@ -65,6 +63,8 @@ class CallRun:
         #: True when an extension set ``live.error``.
         self.refused = False
         self.started = False
+        #: True once the handler has ended: the call may finish although a sibling failed.
+        self.settling = False
 
     async def complete(self) -> None:
         """Take the call from its request to its appended result."""
@@ -84,7 +84,7 @@ class CallRun:
         else:
             async with self.batch.slots:
                 result, error, timing = await self._execute()
-        self.batch.settling.add(live.id)
+        self.settling = True
         if run.hooks.after_tool:
             await each(run.hooks.after_tool, run.context, live, result, error)
             result.tool_call_id = self.call.id
@@ -102,13 +102,17 @@ class CallRun:
         self._run.executing += 1
         if self._run.executing == 1:
             await self._run.move(AgentPhase.RUNNING_TOOL)
-        self._run.shown[self.call.id] = self.live
-        await self._run.tell(AgentEventType.TOOL_STARTED, tool_calls=[self.live])
+        run = self._run
+        run.shown[self.call.id] = self.live
+        run.channel.send(
+            AgentEvent(AgentEventType.TOOL_STARTED, run.session_id, run.phase.current, tool_calls=[self.live])
+        )
 
     async def _gate(self) -> None:
         """Let extensions hold, change or refuse the call, and check what they left."""
         found = self.live.error
-        await each(self._run.hooks.before_tool, self._run.context, self.live)
+        for hook in self._run.hooks.before_tool:
+            await hook(self._run.context, self.live)
         self.refused = self.live.error not in (None, found)
         self.prepared = None if self.refused else self._examine()
 

@@ -1,4 +1,7 @@
-"""The closing of a request: one outcome, committed once; what goes wrong afterwards is noted, never raised."""
+"""The closing of a request: one outcome, committed once; what goes wrong afterwards is noted, never raised.
+
+Nothing here waits for the consumer, and no cancel cuts it short.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ async def complete(run: Run, answer: AssistantMessage) -> None:
     await each(run.hooks.after_run, run.context, answer)
     await each(run.hooks.on_success, run.context, answer)
     await finish_pass(run)
-    await run.tell(AgentEventType.RUN_COMPLETED, message=answer)
+    run.show(AgentEventType.RUN_COMPLETED, message=answer)
 
 
 async def finish_pass(run: Run) -> None:
@@ -43,7 +46,7 @@ async def fail(run: Run, error: BaseException) -> None:
         await _safely("on_error", extension(run.context, error), error)
     if run.journal is not None:
         await _safely("the log", run.journal.closed(AgentPhase.FAILED.value, error), error)
-    await run.tell(AgentEventType.RUN_FAILED, error=error)
+    run.show(AgentEventType.RUN_FAILED, error=error)
 
 
 async def cancel(run: Run) -> None:
@@ -54,7 +57,7 @@ async def cancel(run: Run) -> None:
     await _commit(run, AgentPhase.CANCELLED, None)
     if run.journal is not None:
         await _safely("the log", run.journal.closed(AgentPhase.CANCELLED.value), None)
-    await run.tell(AgentEventType.RUN_CANCELLED)
+    run.show(AgentEventType.RUN_CANCELLED)
 
 
 async def _close_history(run: Run, error: BaseException | None) -> None:
@@ -66,7 +69,7 @@ async def _close_history(run: Run, error: BaseException | None) -> None:
         await _append(run, result, error)
         live = run.shown.pop(call.id, None)
         if live is not None:  # whoever saw it start sees it end
-            await run.tell(AgentEventType.TOOL_FAILED, tool_calls=[live], message=result, error=error)
+            run.show(AgentEventType.TOOL_FAILED, tool_calls=[live], message=result, error=error)
 
 
 async def _append(run: Run, message: AnyMessage, error: BaseException | None) -> None:
@@ -83,7 +86,7 @@ async def _return_input(run: Run, error: BaseException | None) -> None:
         error.add_note(f"{len(left)} messages that arrived meanwhile were not delivered; see AgentState.undelivered")
     await _publish(run, InputReturnedEvent(left), error)
     payload = {"messages": [{"role": message.role.value, "content": message.content} for message in left]}
-    await run.tell(AgentEventType.CUSTOM, name="input_returned", payload=payload)
+    run.show(AgentEventType.CUSTOM, name="input_returned", payload=payload)
 
 
 async def _commit(run: Run, to: AgentPhase, error: BaseException | None) -> None:

@@ -18,9 +18,6 @@ async def execute(run: Run, start: Start, store: SessionStore | None) -> None:
     error: BaseException | None = None
     try:
         error = await _outcome(run, start, store)
-    except asyncio.CancelledError:
-        if not run.phase.ended:
-            raise
     finally:
         run.channel.finish(error)  # from here on nobody may cancel: what is left is to give things back
         await _release(run)
@@ -35,18 +32,17 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
     except StopAfterTurn:
         await cancel(run)
         return None
-    except asyncio.CancelledError as cancelled:
-        if run.phase.ended:
+    except (Exception, asyncio.CancelledError) as raised:
+        if run.phase.ended:  # it did not stop within its bound and was given up: nobody is there to be told
             return None
-        if run.cancel_requested or _cancelled_from_outside():
+        if isinstance(raised, Exception):
+            error: Exception = raised
+        elif run.cancel_requested or _cancelled_from_outside():
             await cancel(run)
             return None
-        # A hook or the model raised it of its own accord: that is a failure like any other.
-        error = AgentProtocolError("CancelledError was raised in the request, though nobody cancelled it")
-        error.__cause__ = cancelled
-        await fail(run, error)
-        return error
-    except Exception as error:
+        else:  # a hook or the model raised it of its own accord: that is a failure like any other
+            error = AgentProtocolError("CancelledError was raised in the request, though nobody cancelled it")
+            error.__cause__ = raised
         await fail(run, error)
         return error
 
@@ -71,7 +67,8 @@ def _cancelled_from_outside() -> bool:
 
 
 async def _release(run: Run) -> None:
-    await run.supervisor.stop()
+    if run.supervisor is not None:
+        await run.supervisor.stop()
     if run.journal is not None:
         try:
             await run.journal.release()

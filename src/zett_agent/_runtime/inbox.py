@@ -23,7 +23,7 @@ class Inbox:
 
     def __init__(self, *, internal_allowed: bool = True) -> None:
         self._lock = threading.Lock()
-        # Lists: at most CAPACITY entries, mostly none, and an empty deque would be the largest part of a waiting session.
+        # Lists of at most CAPACITY entries, mostly none: empty deques would be a tenth of a waiting session.
         self._steering: list[UserMessage] = []
         self._internal: list[InternalMessageEvent] = []
         self._internal_allowed = internal_allowed
@@ -50,10 +50,10 @@ class Inbox:
 
     def put_steering(self, message: UserMessage) -> None:
         """Queue a steering message; InputRefusedError when it is blank, or the inbox is closed or full."""
-        if not message.text.strip() and all(isinstance(part, TextContent) for part in message.parts):
+        if is_blank(message):
             raise InputRefusedError("a steering message must have text or an image")
         with self._lock:
-            self._check("steering message", len(self._steering))
+            self._check("steering messages", len(self._steering))
             self._steering.append(message)
 
     def put_internal(self, event: InternalMessageEvent) -> None:
@@ -61,7 +61,7 @@ class Inbox:
         if not self._internal_allowed:
             raise InputRefusedError("internal messages are disabled: max_internal_messages is 0")
         with self._lock:
-            self._check("internal message", len(self._internal))
+            self._check("internal messages", len(self._internal))
             self._internal.append(event)
 
     def take_steering(self) -> UserMessage | None:
@@ -90,6 +90,11 @@ class Inbox:
 
     def _check(self, kind: str, waiting: int) -> None:
         if self._closed:
-            raise InputRefusedError(f"no request of this session can take a {kind} now")
+            raise InputRefusedError(f"no request of this session takes {kind} now")
         if waiting >= CAPACITY:
             raise InputRefusedError(f"{waiting} messages wait already; the request takes no further {kind}")
+
+
+def is_blank(message: UserMessage) -> bool:
+    """True when there is neither text nor an image in the message."""
+    return all(isinstance(part, TextContent) and not part.text.strip() for part in message.parts)

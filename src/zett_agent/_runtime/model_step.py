@@ -143,4 +143,6 @@ def _own_call(call: ToolCall, call_id: str) -> ToolCall:
         return ToolCall(call_id, call.name, {}, str(error))
     if not isinstance(arguments, dict):
         return ToolCall(call_id, call.name, {}, "The arguments of the call must be a JSON object.")
+    if call_id == call.id and arguments is call.arguments:
+        return call
     return ToolCall(call_id, call.name, arguments, call.error)

@@ -9,6 +9,7 @@ from zett_agent._runtime.hooks import each
 from zett_agent._runtime.journal import Journal, replay
 from zett_agent._runtime.resumption import ResumeKind, ResumePoint, classify_resume
 from zett_agent._runtime.run import Run
+from zett_agent._runtime.supervisor import Supervisor
 from zett_agent._runtime.transcript import OUTCOME_UNKNOWN
 from zett_agent.events import AgentPhase
 from zett_agent.exceptions import AgentProtocolError, AgentResumeError
@@ -111,6 +112,7 @@ async def _open_journal(run: Run, start: Start, store: SessionStore) -> None:
     context = run.context
     journal = run.journal = await Journal.claim(store, run.session_id, context.request_id)
     run.records_messages = True
+    run.supervisor = Supervisor()
     _ = run.supervisor.spawn(journal.keep(), name=f"zett lease {run.session_id}")
     run.transcript.restore(await journal.history())
     await journal.opened(start.kind, context.state.parent_session_id, context.metadata, context.tags)

@@ -35,13 +35,19 @@ _FORKED = "this was begun in the parent process, before the fork; begin it anew 
 
 
 class Job(Generic[T]):
-    """Work that the loop's thread does and one other thread waits for."""
+    """Work that the loop's thread does and one other thread waits for.
 
-    __slots__ = ("_aborted", "_done", "_error", "_result", "_task", "_work")
+    Why a bare lock and no Event or Future: their condition stays locked for ever, and the loop with it, when Ctrl-C
+    comes just after it was taken. The lock here is released by the loop and taken once, by who waits.
+    """
+
+    __slots__ = ("_aborted", "_done", "_error", "_result", "_settled", "_task", "_work")
 
     def __init__(self, work: Callable[[], Awaitable[T] | T]) -> None:
         self._work = work
-        self._done = threading.Event()
+        self._settled = False
+        self._done = threading.Lock()
+        self._done.acquire()
         self._result: T
         self._error: BaseException | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -61,24 +67,27 @@ class Job(Generic[T]):
             self._error = error
         finally:
             self._task = None
-        self._done.set()
+        self._settle()
 
     def abort(self) -> None:
-        """Cancel the work; on the loop's thread."""
+        """Cancel the work, or see to it that it never begins; on the loop's thread."""
         self._aborted = True
         if self._task is not None:
             self._task.cancel()
+        else:
+            self.cancel()
 
     def cancel(self, cause: BaseException | None = None) -> None:
         """Let who waits see CancelledError, unless there is an outcome already."""
-        if not self._done.is_set():
+        if not self._settled:
             self._error = CancelledError("the work was cancelled before it was done")
             self._error.__cause__ = cause
-            self._done.set()
+            self._settle()
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait for the outcome."""
-        self._done.wait(seconds)
+    def wait(self, seconds: float = -1) -> None:
+        """Wait for the outcome, without a limit unless one is given."""
+        if not self._settled:
+            self._done.acquire(timeout=seconds)
 
     def outcome(self) -> T:
         """Return the result or raise the error, once."""
@@ -89,6 +98,11 @@ class Job(Generic[T]):
             raise error
         finally:
             del error  # its traceback refers to this frame
+
+    def _settle(self) -> None:
+        self._settled = True
+        with suppress(RuntimeError):  # it was given up, and has an outcome after all
+            self._done.release()
 
 
 class Portal:

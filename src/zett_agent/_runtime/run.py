@@ -77,7 +77,8 @@ class Run:
     journal: Journal | None = None
     #: True when somebody wants to know of appended messages, and of when they were made.
     records_messages: bool = False
-    supervisor: Supervisor = field(default_factory=Supervisor)
+    #: Owns what runs beside the request, such as keeping the lease; None when nothing does.
+    supervisor: Supervisor | None = None
 
     #: Steering or internal input that the model is answering now.
     active_input: UserMessage | AgentMessage | None = None
@@ -125,9 +126,13 @@ class Run:
         if self.hooks.listeners(PhaseTransitionEvent):
             await self.publish(PhaseTransitionEvent(before, to, datetime.now(UTC), monotonic_ns()))
 
-    async def tell(self, kind: AgentEventType, **fields: Any) -> None:  # Any: the fields of AgentEvent
-        """Show an event to the consumer, stamped with the current phase."""
-        if self.channel.send(AgentEvent(kind, self.session_id, self.phase.current, **fields)):
+    def show(self, kind: AgentEventType, **fields: Any) -> bool:  # Any: the fields of AgentEvent
+        """Show an event to the consumer, stamped with the current phase; True asks for ``channel.drained()``."""
+        return self.channel.send(AgentEvent(kind, self.session_id, self.phase.current, **fields))
+
+    async def tell(self, kind: AgentEventType, **fields: Any) -> None:
+        """Show an event, waiting when the consumer is far behind."""
+        if self.show(kind, **fields):
             await self.channel.drained()
 
     async def publish(self, event: ExtensionEvent, target: str | None = None) -> None:

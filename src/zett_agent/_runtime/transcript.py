@@ -229,18 +229,14 @@ class Transcript:
 
     def _reopen(self) -> None:
         """Find calls at the end of a restored history that have no result; looks at the last batch only."""
-        results: list[ToolMessage] = []
-        for at in range(len(self._items) - 1, -1, -1):
-            message = self._items[at]
-            if isinstance(message, ToolMessage):
-                results.append(message)
-                continue
-            if isinstance(message, AssistantMessage) and len(message.tool_calls) > len(results):
-                del self._items[at:]
-                self.append(message)
-                for result in reversed(results):
-                    self._settle(result)
-            return
+        at = len(self._items) - 1
+        while isinstance(self._items[at], ToolMessage):
+            at -= 1
+        message, *results = self._items[at:]
+        if isinstance(message, AssistantMessage) and len(message.tool_calls) > len(results):
+            del self._items[at:]
+            for known in (message, *results):
+                self.append(known)
 
     def _own(self, at: int) -> None:
         """Before a change at ``at``: leave the list to the views that show that place, go on with a copy."""

@@ -122,6 +122,7 @@ class AskUserExtension(ExternalEventExtension):
         try:
             async with self._wait_for_external_event(context, call.id, timeout=self.timeout, default=default):
                 await context.emit(AskUserEvent(context.session_id, call, request))
+                del request  # the wait may be long, and many may wait
         except ToolTimeoutError:
             call.error = f"Nobody answered within {self.timeout:g} seconds, and no default answer fits."
 

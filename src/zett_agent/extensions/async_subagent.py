@@ -70,8 +70,8 @@ class AsyncSubAgentExtension(SubAgentExtension):
 
     subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (MessageAppendedEvent, RunCancelledEvent)
 
-    #: Seconds that cancelled work has to end before it is named in the log and left alone.
-    stop_bound: float = STOP_BOUND
+    #: Seconds that cancelled work has before it is named in the log and left alone; more than a child has itself.
+    stop_bound: float = STOP_BOUND + 2.0
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
         return task
 
     async def close(self) -> None:
-        """Cancel every running task of every session and wait for them, within ``stop_bound`` seconds."""
+        """Cancel every running task of every session and wait for them; ``stop_bound`` bounds each wait."""
         if self._waker is not None:
             await self._waker.pause(self.stop_bound)  # nobody is woken to hear of what is cancelled here
         try:
@@ -259,7 +259,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
         self._board.add(task)
         work = self._drive(task, child, runner, parent)
         done = partial(self._ended, task, child)
-        runner.own(spawn_apart(self._supervisor, work, f"zett background {task.task_id}", done))
+        runner.task = spawn_apart(self._supervisor, work, f"zett background {task.task_id}", done)
 
     async def _drive(self, task: SubAgentTask, child: Child, runner: Runner, parent: Parent) -> None:
         task.settle(await self._outcome(task, child, runner))
@@ -304,16 +304,16 @@ class AsyncSubAgentExtension(SubAgentExtension):
         for task, runner in runners:
             if not task.finished:
                 runner.cancel()
-        await join([runner.task for _, runner in runners if runner.task is not None], self.stop_bound)
+        await join([runner.task for _, runner in runners], self.stop_bound)
 
 
 def _stopped_from_outside(runner: Runner) -> bool:
-    driver = runner.task
-    return driver is not None and driver.cancelling() > 0 and not runner.cancelled
+    return runner.task.cancelling() > 0 and not runner.cancelled
 
 
 async def _observe(hook: Callable[[SubAgentTask], Awaitable[None]], task: SubAgentTask) -> None:
     try:
         await hook(task)
     except Exception as error:
-        _LOG.warning("%s failed for %s: %s", hook.__name__, task.task_id, error, exc_info=error)
+        name = getattr(hook, "__name__", "an observer")
+        _LOG.warning("%s failed for %s: %s", name, task.task_id, error, exc_info=error)

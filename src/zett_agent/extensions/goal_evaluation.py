@@ -95,8 +95,8 @@ def goal_content(message: UserMessage, target: str) -> UserContent:
     """What the model gets in the place of the user's message: the goal, and the message's images."""
     text = (
         "Work on the following goal until it is reached completely. Use your tools as you need them, and do not ask "
-        "whether to go on. Each answer that you give without calling a tool is reviewed against the goal; when something "
-        f"is missing, you are told what, and you go on.\n\n<goal>\n{target}\n</goal>"
+        "whether to go on. Each answer that you give without calling a tool is reviewed against the goal; when "
+        f"something is missing, you are told what, and you go on.\n\n<goal>\n{target}\n</goal>"
     )
     images: list[UserContentPart] = [part for part in message.parts if isinstance(part, ImageContent)]
     return [TextContent(text), *images] if images else text

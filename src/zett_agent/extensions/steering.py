@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from typing_extensions import TypeAliasType
 
-from zett_agent._runtime.inbox import Inbox
+from zett_agent._runtime.inbox import Inbox, is_blank
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext
 from zett_agent.exceptions import InputRefusedError
@@ -63,6 +63,6 @@ def _message(event: ExternalEvent) -> UserMessage | None:
     content, message = event.payload.get("content"), event.payload.get("message")
     if isinstance(content, str) and content.strip():
         return UserMessage(content=content)
-    if isinstance(message, UserMessage) and message.content and (message.text.strip() or len(message.parts) > 1):
+    if isinstance(message, UserMessage) and not is_blank(message):
         return copy_user_message(message)
     return None

@@ -95,7 +95,10 @@ class Notices:
 
     def _text_of(self, task: SubAgentTask) -> str | None:
         try:
-            return self._text(task)
+            text = self._text(task)
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"a notice is text or None, not {type(text).__name__}")
+            return text
         except Exception as error:
             _LOG.warning("completion_notice failed for %s: %s", task.task_id, error, exc_info=error)
             return notice(task)

@@ -41,16 +41,14 @@ class Runner:
     only noted, and ``enter``, the body's first step, raises it.
     """
 
-    __slots__ = ("_entered", "_task", "cancelled")
+    __slots__ = ("_entered", "cancelled", "task")
+
+    #: The asyncio task whose body calls ``enter``; set by whoever makes it, before anything is awaited.
+    task: asyncio.Task[None]
 
     def __init__(self) -> None:
         self.cancelled = False
         self._entered = False
-        self._task: asyncio.Task[None] | None = None
-
-    def own(self, task: asyncio.Task[None]) -> None:
-        """Take the asyncio task whose body calls ``enter``."""
-        self._task = task
 
     def enter(self) -> None:
         """The body begins; CancelledError when a cancel came first."""
@@ -62,19 +60,13 @@ class Runner:
         """Stop the body; a second cancel adds nothing, so that it cannot cut short what cleans up after the first."""
         if not self.cancelled:
             self.cancelled = True
-            if self._entered and self._task is not None:
-                self._task.cancel()
+            if self._entered:
+                self.task.cancel()
 
     async def ended(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as of ``wait``
         """Wait until the body has ended, or ``timeout`` seconds; a cancel of the caller leaves the body alone."""
-        task = self._task
-        if task is not None and task is not asyncio.current_task():
-            await asyncio.wait({task}, timeout=timeout)
-
-    @property
-    def task(self) -> asyncio.Task[None] | None:
-        """The asyncio task."""
-        return self._task
+        if self.task is not asyncio.current_task():  # the body does not wait for itself
+            await asyncio.wait({self.task}, timeout=timeout)
 
 
 @dataclass(slots=True, eq=False)
@@ -112,11 +104,10 @@ class SubAgentTask:
         return (monotonic() if self._ended is None else self._ended) - self._began
 
     def settle(self, outcome: Outcome) -> None:
-        """Take the outcome; the first one stays."""
-        if not self.finished:
-            self.status, self.content = outcome.status, outcome.content
-            self.stop, self.error = outcome.stop, outcome.error
-            self.finished_at, self._ended = datetime.now(UTC), monotonic()
+        """Take the outcome; called once."""
+        self.status, self.content = outcome.status, outcome.content
+        self.stop, self.error = outcome.stop, outcome.error
+        self.finished_at, self._ended = datetime.now(UTC), monotonic()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 __all__ = (
     "EXTENSION_CHECKS",
+    "MODEL_CHECKS",
     "STORE_CHECKS",
     "EventRecorder",
     "FunctionModel",
     "HookEntry",
     "HookRecorder",
     "ManualClock",
+    "ModelSubject",
     "ScriptError",
     "ScriptedModel",
     "call",
     "check_event_order",
     "check_extension",
+    "check_model",
     "check_session_store",
     "check_transcript",
     "deltas",
@@ -35,6 +38,7 @@ _NAMES = {
     "clock": "ManualClock",
     "extensions": "EXTENSION_CHECKS check_extension",
     "function_model": "FunctionModel",
+    "models": "MODEL_CHECKS ModelSubject check_model",
     "recorder": "EventRecorder HookEntry HookRecorder",
     "scripted": "ScriptError ScriptedModel call deltas end error raw_call reasoning stall stop text usage",
     "stores": "STORE_CHECKS check_session_store",
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from zett_agent.testing.clock import ManualClock
     from zett_agent.testing.extensions import EXTENSION_CHECKS, check_extension
     from zett_agent.testing.function_model import FunctionModel
+    from zett_agent.testing.models import MODEL_CHECKS, ModelSubject, check_model
     from zett_agent.testing.recorder import EventRecorder, HookEntry, HookRecorder
     from zett_agent.testing.scripted import (
         ScriptedModel,

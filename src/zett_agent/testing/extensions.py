@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -36,6 +37,7 @@ ExtensionCheck = Callable[[MakeExtension], Awaitable[None]]
 
 _STRANGE = ExternalEvent("zett_agent.testing.unrelated", {"content": "nobody waits for this", "tool_call_id": "none"})
 _TOOL = "zett_agent_testing_echo"
+_ORDER = re.compile("<<(.*?)>>")
 
 
 class _Broken(Exception):
@@ -152,20 +154,22 @@ class _Bench:
 
     async def echo(self, session_id: str) -> EventRecorder:
         """A request that runs a tool."""
-        message = f"echo word-{session_id}"
+        message = f"<<echo word-{session_id}>>"
         return await EventRecorder().record(self.agent.stream(message, config=AgentRunConfig(session_id)))
 
     async def succeeded(self) -> bool:
-        return await self._watched("echo word")
+        return await self._watched("<<echo word>>")
 
     async def failed(self) -> bool:
-        with suppress(_Broken):
-            return await self._watched("fail")
-        return True
+        return await self._watched("<<fail>>")
 
     async def cancelled(self) -> bool:
-        request = asyncio.ensure_future(self._watched("stall"))
-        await self.held.reached.wait()
+        request = asyncio.ensure_future(self._watched("<<stall>>"))
+        reached = asyncio.ensure_future(self.held.reached.wait())
+        await asyncio.wait({request, reached}, return_when=asyncio.FIRST_COMPLETED)
+        if not reached.done():
+            reached.cancel()
+            raise AssertionError("the model was never sent what the user said")
         self.refuse_strange_events()
         pending = self.extension.pending
         request.cancel()
@@ -177,7 +181,8 @@ class _Bench:
     async def _watched(self, message: str) -> bool:
         seen: list[bool] = []
         recorder = EventRecorder().when("model_started", lambda _: seen.append(self.extension.pending))
-        await recorder.record(self.agent.stream(message, config=AgentRunConfig("watched")))
+        with suppress(_Broken):
+            await recorder.record(self.agent.stream(message, config=AgentRunConfig("watched")))
         return all(seen)
 
     def requests_of(self, session_id: str) -> list[ModelRequest]:
@@ -214,8 +219,9 @@ async def _bench(make_extension: MakeExtension) -> AsyncIterator[_Bench]:
 def _obey(request: ModelRequest, held: Stall) -> Answer:
     if isinstance(request.messages[-1], ToolMessage):
         return "done"
-    orders = [message.text for message in request.messages if isinstance(message, UserMessage)]
-    match (orders[-1] if orders else "").split():
+    said = " ".join(message.text for message in request.messages if isinstance(message, UserMessage))
+    orders = _ORDER.findall(said)  # anywhere: an extension may add words of its own
+    match orders[-1].split() if orders else []:
         case ["echo", word]:
             return [call(_TOOL, word=word)]
         case ["fail"]:

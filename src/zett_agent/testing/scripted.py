@@ -301,7 +301,7 @@ class _Answer:
         first, *rest = piece.fragments
         return [
             ModelEvent.tool_call(ToolCallDelta(index, done.id, done.name, first)),
-            *(ModelEvent.tool_call(ToolCallDelta(index, arguments_delta=fragment)) for fragment in rest),
+            *(ModelEvent.tool_call(ToolCallDelta(index, arguments_delta=part)) for part in rest if part),
         ]
 
     def response(self) -> ModelResponse:

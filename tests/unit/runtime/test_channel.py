@@ -124,3 +124,15 @@ async def test_putting_waits_while_the_queue_is_full() -> None:
     await putting
     channel.send(END)
     assert await asking is END
+
+
+@pytest.mark.parametrize("last", [False, True])
+async def test_a_consumer_that_was_cancelled_and_has_not_run_since_is_in_nobodys_way(last: bool) -> None:
+    channel = Channel()
+    asking = asyncio.ensure_future(channel.more())
+    await asyncio.sleep(0)
+    asking.cancel()
+    channel.finish() if last else channel.send(END)
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert await channel.more() is not last

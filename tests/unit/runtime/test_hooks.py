@@ -50,7 +50,7 @@ def test_a_hook_may_be_set_on_the_instance() -> None:
     async def after_run(*arguments: Any) -> None:
         """Do nothing."""
 
-    extension.after_run = after_run  # type: ignore[method-assign]
+    extension.after_run = after_run  # type: ignore[method-assign, assignment]
     assert HookChain([extension]).after_run == (after_run,)
 
 

@@ -53,9 +53,9 @@ def test_taking_steering_leaves_the_rest() -> None:
 def test_a_closed_inbox_refuses() -> None:
     inbox = Inbox()
     assert inbox.closed
-    with pytest.raises(InputRefusedError, match="no request of this session can take a steering message now"):
+    with pytest.raises(InputRefusedError, match="no request of this session takes steering messages now"):
         inbox.put_steering(steering("x"))
-    with pytest.raises(InputRefusedError, match="can take an? internal message now"):
+    with pytest.raises(InputRefusedError, match="takes internal messages now"):
         inbox.put_internal(internal("x"))
 
 
@@ -120,4 +120,4 @@ def test_what_is_accepted_from_many_threads_is_taken_or_handed_back_and_never_lo
         got.append(message)
     for thread in threads:
         thread.join()
-    assert sorted(message.content for message in got if isinstance(message, UserMessage)) == sorted(accepted)  # type: ignore[type-var]
+    assert sorted(message.content for message in got if isinstance(message, UserMessage)) == sorted(accepted)

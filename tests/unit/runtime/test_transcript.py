@@ -9,7 +9,15 @@ import pytest
 from tests.engine.scenario import lines, story
 from zett_agent._runtime.transcript import OUTCOME_UNKNOWN, Transcript
 from zett_agent.exceptions import AgentProtocolError
-from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+from zett_agent.messages import (
+    AgentMessage,
+    AnyMessage,
+    AssistantMessage,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from zett_agent.testing import check_transcript
 
 
@@ -104,7 +112,7 @@ def test_a_view_is_a_sequence() -> None:
             view[index]
     assert view == [user("0"), user("1"), user("2")] and view == tuple(view) and view == transcript.view()[:3]
     assert view != [user("0")] and view != [user("0"), user("1"), user("x")] and view != "text"
-    assert user("1") in view and list(reversed(view))[0] == user("2")
+    assert user("1") in view and next(reversed(view)) == user("2")
     assert repr(view).startswith("History([UserMessage(")
     with pytest.raises(TypeError):
         hash(view)
@@ -115,9 +123,7 @@ def test_the_last_message() -> None:
     assert Transcript([user("a"), user("b")]).last == user("b")
 
 
-@pytest.mark.parametrize(
-    ("index", "at"), [(0, 0), (1, 1), (2, 4), (3, 4), (4, 4), (5, 5), (99, 5), (-1, 4), (-99, 0)]
-)
+@pytest.mark.parametrize(("index", "at"), [(0, 0), (1, 1), (2, 4), (3, 4), (4, 4), (5, 5), (99, 5), (-1, 4), (-99, 0)])
 def test_an_inserted_message_never_parts_a_call_from_its_results(index: int, at: int) -> None:
     transcript = Transcript([user(), calls("a", "b"), result("a"), result("b"), AssistantMessage(content="x")])
     transcript.insert(index, user("new"))
@@ -146,7 +152,10 @@ def test_calls_and_results_cannot_be_inserted(message: AnyMessage) -> None:
         ([result("x"), user()], ["user hi"]),
         ([calls("a"), user()], ["assistant -> t(a)", "tool a failed", "user hi"]),
         ([calls("a", "b"), result("b"), user()], ["assistant -> t(a), t(b)", "tool a failed", "tool b ok", "user hi"]),
-        ([calls("a"), calls("b"), result("b")], ["assistant -> t(a)", "tool a failed", "assistant -> t(b)", "tool b ok"]),
+        (
+            [calls("a"), calls("b"), result("b")],
+            ["assistant -> t(a)", "tool a failed", "assistant -> t(b)", "tool b ok"],
+        ),
         ([calls("a"), result("a"), result("a")], ["assistant -> t(a)", "tool a ok"]),
         ([calls("a", "a"), result("a")], ["assistant -> t(a)", "tool a ok"]),
         ([calls("a"), SystemMessage(content="S"), result("a")], ["assistant -> t(a)", "tool a ok", "system S"]),
@@ -201,7 +210,9 @@ def test_calls_without_a_result_are_found_again_in_a_restored_history(
     transcript.settle_open("closed")
     transcript.append(user("next"))
     check_transcript(transcript.view())
-    assert transcript.knows_call("a") is any(isinstance(message, AssistantMessage) and message.tool_calls for message in earlier)
+    assert transcript.knows_call("a") is any(
+        isinstance(message, AssistantMessage) and message.tool_calls for message in earlier
+    )
 
 
 def test_restoring_leaves_the_source_as_it_was() -> None:

@@ -18,7 +18,7 @@ NO = ExternalEvent("answer", {"tool_call_id": "q1", "answer": "no"})
 
 
 def wait(wait_id: str = "q1") -> Wait:
-    return Wait(wait_id, "s", "r", "Ext", ("answer",), "tool_call_id", NOW)
+    return Wait(wait_id, "s", "r", "Ext", frozenset({"answer"}), "tool_call_id", NOW)
 
 
 async def test_hitl_20_the_first_answer_wins() -> None:
@@ -151,6 +151,7 @@ async def test_hitl_09_the_question_is_kept_with_its_wait() -> None:
     book = Waitbook()
     ticket = book.open(wait())
     assert book.note_question("ask", {"tool_call_id": "another"}) is None
+    assert book.note_question("ask", {"tool_call_id": "q1", "session_id": "of a child"}) is None
     assert book.note_question("ask", {"tool_call_id": "q1", "question": "why?"}) is ticket
     assert book.note_question("ask again", {"tool_call_id": "q1"}) is None
     noted = book.find("q1")
