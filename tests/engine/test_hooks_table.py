@@ -16,7 +16,7 @@ HANG = "a model that hangs here"
 OPENING = "on_tool on_state on_message before_run"
 STEP = "before_model on_model_request on_model_request_end"
 ANSWER = f"{STEP} after_model"
-TOOL = "before_tool on_tool_call on_tool_call_end after_tool"
+TOOL = "before_tool on_tool_call authorize_tool on_tool_call_end after_tool"
 END = "after_turn after_run on_success"
 
 TABLE: dict[str, tuple[list[Any], str, str]] = {

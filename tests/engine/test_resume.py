@@ -8,6 +8,7 @@ import pytest
 
 from tests.engine.scenario import Scene, add, lines, scene
 from zett_agent.context import AgentRunContext
+from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.exceptions import AgentResumeError
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.messages import (
@@ -20,7 +21,7 @@ from zett_agent.messages import (
     UserMessage,
 )
 from zett_agent.stop import StopInfo, StopReason
-from zett_agent.testing import HookRecorder
+from zett_agent.testing import EventRecorder, HookRecorder
 
 USER = UserMessage(content="hi")
 CALLS = AssistantMessage(tool_calls=(ToolCall("a", "add"), ToolCall("b", "add")))
@@ -155,6 +156,18 @@ async def test_persist_06_stray_results_and_calls_left_open_in_the_middle_are_re
         user again
         assistant done
     """)
+
+
+async def test_compact_05_a_broken_session_can_be_compacted() -> None:
+    class Compacts(AgentExtension):
+        async def on_compact(self, context: AgentRunContext) -> None:
+            await context.emit(AgentEvent(AgentEventType.COMPACTION_STARTED, context.session_id))
+            await context.emit(AgentEvent(AgentEventType.COMPACTION_COMPLETED, context.session_id, applied=False))
+
+    stage = await over(USER, CALLS, RESULT_A, extensions=[Compacts()])
+    recorder = await EventRecorder().record(stage.agent.compact())
+    assert recorder.types == ["compaction_started", "compaction_completed"]
+    stage.check_messages()
 
 
 async def test_duplicate_ids_in_a_stored_batch_are_repaired() -> None:

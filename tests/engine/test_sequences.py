@@ -78,6 +78,7 @@ async def test_hooks_and_notifications_of_a_tool_run_come_in_the_documented_orde
         before_tool ready add
         on_event running_tool ready->running_tool
         on_tool_call running_tool add
+        authorize_tool running_tool add
         on_tool_call_end running_tool add
         on_event ready running_tool->ready
         after_tool ready add

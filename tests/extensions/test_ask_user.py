@@ -239,6 +239,18 @@ async def test_b05_hitl_02_questions_of_one_response_are_open_at_once_and_answer
     stage.check_messages()
 
 
+async def test_hitl_02_a_payload_that_is_used_again_changes_no_earlier_answer() -> None:
+    stage = await asking([call("ask_user", id=f"q{n}", question=f"colour {n}") for n in (1, 2)])
+    request, _ = await held(stage, count=2)
+    payload: dict[str, Any] = {"answer": {}}
+    for n in (1, 2):
+        payload["tool_call_id"] = f"q{n}"
+        payload["answer"]["n"] = n
+        assert stage.agent.emit_external_event(ExternalEvent("ask_user_response", payload), config=SESSION)
+    await request
+    assert [result_of(stage, f"q{n}")["answer"] for n in (1, 2)] == [{"n": 1}, {"n": 2}]
+
+
 async def test_b05_core_28_a_question_holds_back_no_sibling() -> None:
     stage = await scene(
         [

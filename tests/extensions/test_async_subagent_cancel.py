@@ -336,23 +336,21 @@ async def test_b07_the_books_are_kept_when_the_asyncio_task_is_cancelled_by_some
     await extension.cancel(again)
 
 
-async def test_a_driver_that_breaks_is_logged_and_its_task_ends(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Counting):
-        def _drop_child(self, child: Any) -> None:
-            super()._drop_child(child)
-            if not self.finishes:
-                self.finishes = 1
-                raise MemoryError("in the books")
+async def test_an_observer_that_aborts_is_logged_and_its_task_has_its_outcome(caplog: pytest.LogCaptureFixture) -> None:
+    class Abort(BaseException):
+        pass
 
-    extension = Broken([kind(echo())])
-    extension.task_finished = None  # type: ignore[method-assign, assignment]
+    class Aborting(AsyncSubAgentExtension):
+        async def task_finished(self, task: SubAgentTask) -> None:
+            raise Abort("enough")
+
+    extension = Aborting([kind(echo())], max_concurrent=1)
     _, context = await ready(extension)
     with caplog.at_level(logging.WARNING, "zett_agent"):
-        task = await begin(extension, context)
-        await extension.wait(task)
+        task = await extension.wait(await begin(extension, context))
         await asyncio.sleep(0)
-    assert task.status is SubAgentTaskStatus.FAILED
-    assert task.error == "MemoryError: in the books"
+    assert task.status is SubAgentTaskStatus.COMPLETED and task._runner is None
+    assert "zett background task-1 ended with Abort('enough')" in caplog.text
 
 
 async def test_forgetting_a_session_does_not_disturb_an_observer() -> None:

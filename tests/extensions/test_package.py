@@ -45,18 +45,6 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
         extensions.AskUser  # type: ignore[attr-defined] # noqa: B018
 
 
-def test_the_lazy_names_the_list_and_the_imports_for_type_checkers_agree() -> None:
-    tree = ast.parse((ROOT / "extensions" / "__init__.py").read_text())
-    typed = {
-        alias.name: node.module
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zett_agent")
-        for alias in node.names
-    }
-    assert typed == extensions._MODULES
-    assert {*extensions.__all__} == {*typed}
-
-
 def test_no_extension_of_the_package_is_forgotten() -> None:
     defined = {
         node.name

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -35,6 +36,16 @@ def in_thread(function: Callable[[], T]) -> Future[T]:
 def wait_for(event: threading.Event) -> None:
     """Wait until another thread sets ``event``."""
     assert event.wait(SECONDS), "nobody set the event"
+
+
+def interrupt_when(event: threading.Event) -> None:
+    """Press Ctrl-C in the main thread once ``event`` is set."""
+
+    def press() -> None:
+        wait_for(event)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    in_thread(press)
 
 
 class Gate:
@@ -103,6 +114,3 @@ def last_text(request: ModelRequest) -> str:
 def called(request: ModelRequest) -> bool:
     """Whether the request already has the result of a call."""
     return isinstance(request.messages[-1], ToolMessage)
-
-
-Work = Callable[[], Awaitable[None]]

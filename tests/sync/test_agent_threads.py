@@ -10,8 +10,18 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from tests.sync.support import SECONDS, Ask, Finished, Gate, answer, called, in_thread, last_text, wait_for
-from tests.sync.test_runtime import interrupt_when
+from tests.sync.support import (
+    SECONDS,
+    Ask,
+    Finished,
+    Gate,
+    answer,
+    called,
+    in_thread,
+    interrupt_when,
+    last_text,
+    wait_for,
+)
 from zett_agent import (
     AgentCancelledError,
     AgentEvent,

@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from tests.sync.support import SECONDS, Gate, in_thread, wait_for
+from tests.sync.support import SECONDS, Gate, in_thread, interrupt_when, wait_for
 from zett_agent._runtime.portal import Actor, Job, Portal
 
 
@@ -227,6 +227,16 @@ def test_a_job_aborted_before_it_begins_does_no_work() -> None:
     with pytest.raises(CancelledError):
         job.outcome()
     assert not done
+
+
+def test_an_interrupt_before_a_job_could_begin_does_not_wait_for_it(portal: Portal) -> None:
+    """As when Ctrl-C comes just before the loop gets the job; here ``begin`` loses it."""
+    lost = threading.Event()
+    interrupt_when(lost)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        portal.run(Job(int), lambda _: lost.set())
+    assert time.monotonic() - started < 5
 
 
 def test_in_a_forked_child_the_portal_of_the_parent_refuses_and_touches_nothing() -> None:

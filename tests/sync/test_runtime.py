@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
 import threading
 import weakref
 from collections.abc import AsyncIterator
@@ -13,20 +12,10 @@ from contextvars import ContextVar
 
 import pytest
 
-from tests.sync.support import SECONDS, Gate, in_thread, wait_for
+from tests.sync.support import SECONDS, Gate, in_thread, interrupt_when, wait_for
 from zett_agent.sync import SyncRuntime
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
-
-
-def interrupt_when(event: threading.Event) -> None:
-    """Press Ctrl-C in the main thread once ``event`` is set."""
-
-    def press() -> None:
-        wait_for(event)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-
-    in_thread(press)
 
 
 async def double(number: int, *, plus: int = 0) -> int:

@@ -259,7 +259,8 @@ class Actor:
 
     def abandon(self) -> None:
         """Cancel what it does and let it end, without waiting; for finalizers too."""
-        self._portal.post(self._halt)
+        if not self._over:
+            self._portal.post(self._halt)
 
     def end(self) -> None:
         """Cancel what it does and wait until it has ended; raises the error of ``finish``."""

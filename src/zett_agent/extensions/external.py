@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.events import ExtensionEvent, RunCancelledEvent
+from zett_agent.json_types import copy_json
 from zett_agent.tools.base import current_tool_call_id
 from zett_agent.waits import ExternalEvent, Wait
 
@@ -99,7 +101,8 @@ class ExternalEventExtension(AgentExtension):
             return False
         if config.request_id is not None and config.request_id != wait.request_id:
             return False
-        return self.validate_answer(wait, event) and book.answer(wait.id, event)
+        kept = replace(event, payload=copy_json(event.payload))  # the caller may use its dict again
+        return self.validate_answer(wait, kept) and book.answer(wait.id, kept)
 
     async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:
         """Cancel the waits of a cancelled request."""

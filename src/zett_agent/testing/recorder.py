@@ -170,6 +170,10 @@ class HookRecorder(AgentExtension):
         finally:
             self._note("on_tool_call_end", context, call.name)
 
+    async def authorize_tool(self, context: AgentRunContext, call: ToolCall) -> None:
+        """Note the call and its tool."""
+        self._note("authorize_tool", context, call.name)
+
     async def after_tool(
         self, context: AgentRunContext, call: ToolCall, result: ToolMessage, error: BaseException | None
     ) -> None:

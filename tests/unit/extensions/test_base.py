@@ -72,7 +72,7 @@ async def test_every_hook_of_the_base_does_nothing_and_may_be_called_by_a_subcla
         return hook
 
     for name in vars(AgentExtension):
-        if name.startswith(("on_", "before_", "after_")):
+        if name.startswith(("on_", "before_", "after_", "authorize_")):
             setattr(Calls, name, through(name))
     stage = await scene(
         [call("add", left=1, right=1)], "done", [error(ConnectionError())], tools=[add], extensions=[Calls()]

@@ -84,7 +84,7 @@ async def test_hook_recorders_may_share_their_entries() -> None:
 
 
 async def test_a_hook_recorder_overrides_every_hook() -> None:
-    hooks = [name for name in vars(AgentExtension) if name.startswith(("on_", "before_", "after_"))]
+    hooks = [name for name in vars(AgentExtension) if name.startswith(("on_", "before_", "after_", "authorize_"))]
     assert len(hooks) > 15
     missing = [name for name in hooks if name not in vars(HookRecorder)]
     assert missing == []
