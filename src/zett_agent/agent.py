@@ -145,8 +145,10 @@ class Agent:
         return self._sessions.state(session_id)
 
     def forget(self, session_id: str) -> None:
-        """Drop the state of an ended request."""
+        """Drop everything that the agent and its extensions keep of an idle session; a stored log stays."""
         self._sessions.forget(session_id)
+        for extension in self.extensions:
+            extension.forget(session_id)
 
     def stream(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """Send a message and yield what happens; an async generator, nothing happens before its first step.

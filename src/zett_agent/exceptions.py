@@ -100,7 +100,7 @@ class StorageError(AgentError):
     """A session store cannot do what was asked."""
 
 
-class StoredFormatError(StorageError, ValueError):
+class StoredFormatError(StorageError):
     """A stored record is broken, or was written by a newer version."""
 
 

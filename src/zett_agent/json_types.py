@@ -11,6 +11,9 @@ from typing_extensions import TypeAliasType
 JsonValue = TypeAliasType("JsonValue", "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]")
 
 
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+
+
 def json_object(
     value: Mapping[str, object] | None, *, field_name: str, nonempty_keys: bool = False
 ) -> dict[str, JsonValue]:
@@ -34,9 +37,9 @@ def json_object(
 def copy_json(value: Any) -> Any:  # Any: whatever a model sent; JSON in, JSON out
     """A copy of a JSON value that shares nothing mutable with it."""
     if isinstance(value, dict):
-        return {key: copy_json(item) for key, item in value.items()}
+        return {key: item if type(item) in _ATOMS else copy_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copy_json(item) for item in value]
+        return [item if type(item) in _ATOMS else copy_json(item) for item in value]
     return value
 
 

@@ -101,8 +101,12 @@ def test_code_that_cancels_every_task_or_stops_the_loop_does_not_end_the_portal(
         sweep()
         await asyncio.Event().wait()
 
+    thread = call(portal, threading.current_thread)
     with pytest.raises(CancelledError):
         call(portal, wait)
+    assert isinstance(thread, threading.Thread)
+    thread.join(0.05)
+    assert thread.is_alive()
     assert call(portal, int) == 0
 
 

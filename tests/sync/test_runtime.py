@@ -192,6 +192,16 @@ def test_close_reports_cleanups_that_failed_as_one_group() -> None:
         stream.close()
 
 
+def test_nothing_keeps_a_runtime_that_was_closed() -> None:
+    runtime = SyncRuntime()
+    portal = weakref.ref(runtime.portal())
+    runtime.call(double, 1)
+    runtime.close()
+    del runtime
+    gc.collect()
+    assert portal() is None
+
+
 def test_a_runtime_that_is_dropped_ends_its_thread() -> None:
     runtime = SyncRuntime()
     thread = runtime.call(threading.current_thread)

@@ -136,16 +136,17 @@ def test_a_cancel_that_nobody_asked_for_is_an_error_and_no_quiet_end(runtime: Sy
         next(stream)
 
 
-def test_close_runs_the_cleanup_and_raises_its_error_once(runtime: SyncRuntime) -> None:
+@pytest.mark.parametrize("error", [LookupError("cleanup"), RuntimeError("cleanup")], ids=repr)
+def test_close_runs_the_cleanup_and_raises_its_error_once(runtime: SyncRuntime, error: Exception) -> None:
     async def items() -> AsyncIterator[int]:
         try:
             yield 1
         finally:
-            raise LookupError("cleanup")
+            raise error
 
     stream = runtime.stream(items)
     assert next(stream) == 1
-    with pytest.raises(LookupError, match="cleanup"):
+    with pytest.raises(type(error), match="cleanup"):
         stream.close()
     stream.close()
     assert list(stream) == []
@@ -228,6 +229,23 @@ def test_closing_the_runtime_ends_a_stream_that_somebody_waits_for() -> None:
     runtime.close()
     assert taken.result(SECONDS) == [1]
     assert gate.cancelled.is_set()
+
+
+def test_a_stream_that_is_being_closed_when_the_runtime_closes_is_closed_without_an_error() -> None:
+    runtime, gate = SyncRuntime(), Gate()
+
+    async def items() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await gate()
+
+    stream = runtime.stream(items)
+    assert next(stream) == 1
+    closing = in_thread(stream.close)
+    wait_for(gate.reached)
+    runtime.close()
+    closing.result(SECONDS)
 
 
 def test_loop_02_a_stream_sees_the_context_in_which_it_began(runtime: SyncRuntime) -> None:

@@ -147,8 +147,13 @@ class SyncStream(Generic[T]):
         with self._lock:
             self._over = True
             actor, self._actor = self._actor, None
-        if actor is not None and not self._runtime.closed:
+        if actor is None or self._runtime.closed:
+            return
+        try:
             actor.end()
+        except (CancelledError, RuntimeError):
+            if not self._runtime.closed:  # else another thread has closed it meanwhile, and with it this stream
+                raise
 
     def _next(self) -> object:
         actor = self._begin()

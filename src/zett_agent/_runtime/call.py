@@ -68,41 +68,47 @@ class CallRun:
 
     async def complete(self) -> None:
         """Take the call from its request to its appended result."""
-        try:
-            await self._pass()
-        except asyncio.CancelledError as error:
-            if self.batch.stopping or self._run.cancel_requested:
-                raise
-            raise AgentProtocolError("a hook raised CancelledError, though nobody cancelled the request") from error
-
-    async def _pass(self) -> None:
         run, live = self._run, self.live
-        if run.hooks.before_tool:
-            await self._gate()
-        if self.batch.slots is None:
-            result, error, timing = await self._execute()
-        else:
-            async with self.batch.slots:
-                result, error, timing = await self._execute()
-        self.settling = True
-        if run.hooks.after_tool:
-            await each(run.hooks.after_tool, run.context, live, result, error)
-            result.tool_call_id = self.call.id
         try:
-            await run.append(result, timing)
-        finally:  # the result is in the history, whatever those say who are told of it
-            run.started.discard(live.id)
-            run.shown.pop(self.call.id, None)
-            kind = AgentEventType.TOOL_COMPLETED if result.success else AgentEventType.TOOL_FAILED
-            await run.tell(kind, tool_calls=[live], message=result, error=None if result.success else error)
+            if run.hooks.before_tool:
+                await self._gate()
+            if self.batch.slots is None:
+                result, error, timing = await self._execute()
+            else:
+                async with self.batch.slots:
+                    result, error, timing = await self._execute()
+            self.settling = True
+            if run.hooks.after_tool:
+                await each(run.hooks.after_tool, run.context, live, result, error)
+                result.tool_call_id = self.call.id
+            try:
+                await run.append(result, timing)
+            finally:  # the result is in the history, whatever those say who are told of it
+                await self._show_end(result, error)
+        except asyncio.CancelledError as raised:
+            if self.batch.stopping or run.cancel_requested:
+                raise
+            raise AgentProtocolError("a hook raised CancelledError, though nobody cancelled the request") from raised
 
-    async def start(self) -> None:
-        """Show that the call runs; the effect must wait until the channel is drained."""
-        self.started = True
-        self._run.executing += 1
-        if self._run.executing == 1:
-            await self._run.move(AgentPhase.RUNNING_TOOL)
+    async def _show_end(self, result: ToolMessage, error: BaseException | None) -> None:
         run = self._run
+        run.started.pop(self.call.id, None)
+        run.shown.pop(self.call.id, None)
+        event = AgentEvent(
+            AgentEventType.TOOL_COMPLETED if result.success else AgentEventType.TOOL_FAILED,
+            run.session_id,
+            run.phase.current,
+            tool_calls=[self.live],
+            message=result,
+            error=None if result.success else error,
+        )
+        if run.channel.send(event):
+            await run.channel.drained()
+
+    def start(self) -> None:
+        """Show that the call runs; the phase is running_tool, and the effect must wait for the channel to drain."""
+        run = self._run
+        self.started = True
         run.shown[self.call.id] = self.live
         run.channel.send(
             AgentEvent(AgentEventType.TOOL_STARTED, run.session_id, run.phase.current, tool_calls=[self.live])
@@ -134,7 +140,8 @@ class CallRun:
     async def _execute(self) -> tuple[ToolMessage, BaseException | None, MessageTiming | None]:
         run = self._run
         if not self.started:
-            await self.start()
+            await enter_running(run, 1)
+            self.start()
             await run.channel.drained()
         begin = Mark.now() if run.records_messages else None
         try:
@@ -154,7 +161,7 @@ class CallRun:
         try:
             if self.tool is None or self.prepared is None:
                 raise self._fault()(live.error or "")
-            run.started.add(live.id)
+            run.started[live.id] = None
             CURRENT_CALL.set(scope)
             value = await self._invoke(self.tool, self.prepared, scope)
             content = result_content(value, self.tool.serialize_result)
@@ -190,6 +197,13 @@ class CallRun:
         for authorize in run.hooks.authorize_tool:
             await authorize(run.context, ToolCall(self.call.id, name, copy_json(prepared.arguments)))
         return await _run_tool(tool, prepared, scope)
+
+
+async def enter_running(run: Run, calls: int) -> None:
+    """Count ``calls`` more that run, and pass to running_tool unless some did already."""
+    run.executing += calls
+    if run.phase.current is not AgentPhase.RUNNING_TOOL:
+        await run.move(AgentPhase.RUNNING_TOOL)
 
 
 async def _awaited(work: Awaitable[ToolResult]) -> ToolResult:

@@ -27,7 +27,8 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
     try:
         if run.cancel_requested:  # before the first step: an asyncio task that is cancelled then would never begin
             raise asyncio.CancelledError
-        await _work(run, start, store)
+        if await _begin(run, start, store):
+            await complete(run, await run_turns(run))
         return None
     except StopAfterTurn:
         await cancel(run)
@@ -47,18 +48,19 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
         return error
 
 
-async def _work(run: Run, start: Start, store: SessionStore | None) -> None:
+async def _begin(run: Run, start: Start, store: SessionStore | None) -> bool:
+    """Take the request to where the model is next; False when it is a pass that needs no model, and is done."""
     await load_context(run, start, store)
     if isinstance(start, Inspection):
         inspect(run, start)
         await finish_pass(run)
-        return
+        return False
     await take_input(run, start)
     if isinstance(start, Compaction):
         await each(run.hooks.on_compact, run.context)
         await finish_pass(run)
-        return
-    await complete(run, await run_turns(run))
+        return False
+    return True
 
 
 def _cancelled_from_outside() -> bool:

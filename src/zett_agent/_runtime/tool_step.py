@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from zett_agent._runtime.call import Batch, CallRun
+from zett_agent._runtime.call import Batch, CallRun, enter_running
 from zett_agent._runtime.run import Run
 from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task, stop_tasks
 from zett_agent._runtime.transcript import failed_result
@@ -110,8 +110,9 @@ async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
     pipelines = [CallRun(run, call, batch) for call in calls]
     if batch.slots is None and not run.hooks.before_tool:
         # Nothing can hold one of them back, so they start together and wait for the consumer once.
+        await enter_running(run, len(pipelines))
         for pipeline in pipelines:
-            await pipeline.start()
+            pipeline.start()
         await run.channel.drained()
     tasks = [start_task(pipeline.complete(), f"zett call {pipeline.call.id}") for pipeline in pipelines]
     try:

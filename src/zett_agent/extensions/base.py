@@ -80,6 +80,9 @@ class AgentExtension:
         """Questions that this extension knows to be open on behalf of a session, in other sessions; None: of any."""
         return ()
 
+    def forget(self, session_id: str) -> None:
+        """Drop what is kept for an idle session; called by ``Agent.forget``."""
+
     async def close(self) -> None:
         """Free what the extension holds beyond requests; called by ``Agent.aclose``."""
 

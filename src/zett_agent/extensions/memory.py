@@ -39,6 +39,10 @@ class InMemoryMessageAccumulator(AgentExtension):
         """Forget a session."""
         self._sessions.pop(session_id, None)
 
+    def forget(self, session_id: str) -> None:
+        """The same as ``clear``."""
+        self.clear(session_id)
+
     async def on_state(self, context: AgentRunContext) -> None:
         """Give the request what is remembered; SessionBusyError when another agent's request has the session."""
         session_id = context.session_id

@@ -55,7 +55,7 @@ async def cancelled(task: asyncio.Task[object]) -> None:
 
 async def eventually(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for are threads, which set no asyncio event
+        while not condition():
             await asyncio.sleep(0.005)
 
 
