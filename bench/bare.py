@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import aclosing
 from typing import Any
 
-from zett_agent.messages import AnyMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+from zett_agent.messages import AnyMessage, AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from zett_agent.model import AgentModel, ModelEventType, ModelRequest, ToolDefinition
 
 Handler = Callable[..., Awaitable[object]]
@@ -34,6 +34,7 @@ class BareLoop:
         history.append(UserMessage(content=text))
         while True:
             yield "model_started", None
+            message = AssistantMessage()
             async with aclosing(self._model.stream(ModelRequest(history, self._definitions))) as events:  # type: ignore[type-var]
                 async for event in events:
                     if event.type is ModelEventType.TEXT_DELTA:

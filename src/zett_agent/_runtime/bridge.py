@@ -161,11 +161,9 @@ class SyncStream(Generic[T]):
             return _END
         try:
             item = actor.ask(self._source.next)
-        except CancelledError:
-            if not (self._over or self._runtime.closed):
-                raise  # nobody closed the stream: it is the iterator's own
-            item = _END
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, CancelledError | RuntimeError) and (self._over or self._runtime.closed):
+                return _END  # another thread has closed the stream, or the runtime
             self._finish(actor)
             raise
         if item is _END:

@@ -26,6 +26,10 @@ _LOG = logging.getLogger("zett_agent")
 #: Seconds for each step of a closing at the end of the process, which must not take long.
 EXIT_BOUND = 1.0
 
+#: Seconds after which a waiting thread looks for signals: one that comes just before it waits does not wake it, and on
+#: Windows none does.
+SIGNAL_SECONDS = 0.25
+
 _OWN_THREAD = (
     "a blocking call on the SyncRuntime's own thread would wait for itself for ever; in hooks, callbacks and async "
     "tools await the async object instead (SyncAgent.client, SyncObject.wrapped), or call from another thread"
@@ -84,10 +88,14 @@ class Job(Generic[T]):
             self._error.__cause__ = cause
             self._settle()
 
-    def wait(self, seconds: float = -1) -> None:
-        """Wait for the outcome, without a limit unless one is given."""
-        if not self._settled:
-            self._done.acquire(timeout=seconds)
+    def wait(self) -> None:
+        """Wait for the outcome."""
+        while not self.settled_within(SIGNAL_SECONDS):
+            pass
+
+    def settled_within(self, seconds: float) -> bool:
+        """Wait for the outcome at most so long; True when it is there."""
+        return self._settled or self._done.acquire(timeout=seconds)
 
     def outcome(self) -> T:
         """Return the result or raise the error, once."""
@@ -150,7 +158,7 @@ class Portal:
         except BaseException:
             if job in self._jobs:
                 self.post(job.abort)
-                job.wait(STOP_BOUND)
+                job.settled_within(STOP_BOUND)
             raise
         finally:
             self._jobs.discard(job)

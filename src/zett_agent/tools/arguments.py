@@ -16,6 +16,8 @@ from pydantic_core import ErrorDetails
 from zett_agent.exceptions import ToolArgumentsError
 from zett_agent.messages import ToolCall
 
+#: Deeper arguments are refused: whatever copies, checks, stores or sends them again does so level by level.
+_MAX_DEPTH = 100
 _MAX_ERROR_LINES = 10
 _MAX_LINE = 300
 _ABSENT = object()
@@ -88,8 +90,22 @@ def _decode(payload: str | None) -> Any:
 
 
 def loads_strict(text: str) -> Any:
-    """``json.loads`` for text from a model: raw control characters pass, non-finite numbers raise ValueError."""
-    return json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite_float)
+    """``json.loads`` for text from a model: raw control characters pass, non-finite numbers raise ValueError.
+
+    RecursionError for what is nested too deeply.
+    """
+    value = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite_float)
+    if text.count("[") + text.count("{") > _MAX_DEPTH:
+        _check_depth(value, _MAX_DEPTH)
+    return value
+
+
+def _check_depth(value: object, left: int) -> None:
+    if isinstance(value, dict | list):
+        if not left:
+            raise RecursionError
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_depth(item, left - 1)
 
 
 def _refuse_constant(name: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,11 +16,12 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 from pydantic_core import ValidationError
 from typing_extensions import TypeAliasType
 
+from zett_agent.exceptions import ToolArgumentsError
 from zett_agent.model import ToolDefinition
 from zett_agent.tools.arguments import arguments_error, repair_arguments
 from zett_agent.tools.docstrings import ToolDocstring, parse_docstring
 from zett_agent.tools.results import serialize_result
-from zett_agent.tools.schema import FunctionSchema, function_schema
+from zett_agent.tools.schema import FunctionSchema, check_function, function_schema
 from zett_agent.tools.threads import shared_pool
 
 P = ParamSpec("P")
@@ -126,7 +128,7 @@ class FunctionHandler:
     call: Callable[..., Awaitable[Any]]
     schema: FunctionSchema = field(repr=False)
 
-    async def __call__(self, **arguments: Any) -> Any:
+    async def __call__(self, /, **arguments: Any) -> Any:
         """Check the arguments and call the function; raises pydantic's ValidationError."""
         return await self.call(**self.schema.validate(arguments))
 
@@ -138,7 +140,7 @@ class FunctionTool(AgentTool, Generic[P, R]):
     function: Callable[P, R] = field(kw_only=True, repr=False)
     schema: FunctionSchema = field(kw_only=True, repr=False)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:  # type: ignore[override]
         """Call the function itself: nothing is checked, injected or awaited."""
         return self.function(*args, **kwargs)
 
@@ -149,6 +151,8 @@ class FunctionTool(AgentTool, Generic[P, R]):
             return Prepared(given, self.schema.validate(given))
         except ValidationError as error:
             return self._repaired(given, error)
+        except (Exception, SystemExit, CancelledError) as error:
+            raise _broken_check(error) from error
 
     def run(self, prepared: Prepared) -> Awaitable[Any]:
         """Call the function with the checked values, or a handler that was put in its place with the arguments."""
@@ -165,7 +169,14 @@ class FunctionTool(AgentTool, Generic[P, R]):
                 return Prepared(repaired, self.schema.validate(repaired))
             except ValidationError:
                 pass  # the model is told what is wrong with what it sent
+            except (Exception, SystemExit, CancelledError) as failure:
+                raise _broken_check(failure) from failure
         raise arguments_error(errors, self.parameters["properties"]) from None
+
+
+def _broken_check(error: BaseException) -> ToolArgumentsError:
+    """A validator of the tool's own that raises what it may not: this call's failure, not the request's."""
+    return ToolArgumentsError(f"The arguments cannot be checked: {type(error).__name__}: {error}")
 
 
 @overload
@@ -221,6 +232,7 @@ def tool(
     """
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
+        check_function(function)
         doc = parse_docstring(function.__doc__)
         called = name or function.__name__
         schema = _schema(called, function, doc, strict=strict)
@@ -251,6 +263,8 @@ def _schema(name: str, function: Callable[..., Any], doc: ToolDocstring, *, stri
         return function_schema(function, dict(doc.parameters), strict=strict)
     except ValueError as error:
         raise ValueError(f"tool {name}: {error}") from error
+    except Exception as error:  # an annotation can raise anything: a name that is unknown, a pattern that is broken
+        raise ValueError(f"tool {name}: an annotation cannot be used: {type(error).__name__}: {error}") from error
 
 
 def _caller(function: Callable[..., Any], schema: FunctionSchema) -> Callable[..., Awaitable[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ def serialize_result(value: object) -> str:
         return utf8_text(str.__str__(value))
     try:
         return _strict(_json(value))
-    except (ValueError, RecursionError) as error:
+    except Exception as error:  # whatever the value's own methods raise
         reason = "it is nested too deeply, or in itself" if isinstance(error, RecursionError) else error
         raise ToolError(f"the returned {type(value).__name__} cannot be written as JSON: {reason}") from error
 
@@ -73,6 +73,8 @@ def _plain(value: Any) -> Any:
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Iterator):
+        raise ValueError("an iterator in it failed, and cannot be read again")
     return [_plain(item) for item in value] if isinstance(value, list | tuple | set | frozenset) else value
 
 

@@ -47,6 +47,14 @@ class _JsonSchema(GenerateJsonSchema):
         """Say nothing: what is warned of, a default that is not JSON, the function has all the same."""
 
 
+def check_function(function: object) -> None:
+    """ValueError for what is no function: classes, partials and other objects that can be called lack the name, the docstring or the types of a tool."""
+    if not inspect.isroutine(function) or not callable(function):
+        raise ValueError(f"a tool is made of a function or a method, not of {function!r:.200}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ValueError(f"tool {function.__name__}: it yields; a tool returns its whole result, such as a list")
+
+
 def function_schema(function: Callable[..., Any], descriptions: Mapping[str, str], *, strict: bool) -> FunctionSchema:
     """Describe ``function``; ``descriptions`` (by parameter name) override those of the annotations.
 
@@ -108,7 +116,18 @@ def _input_model(
         model.model_rebuild(raise_errors=True)
     except PydanticUserError as error:
         raise ValueError(f"an annotation cannot be checked: {_first_line(error)}") from error
+    _check_fields(model, names)
     return model, names
+
+
+def _check_fields(model: type[BaseModel], names: Mapping[str, str]) -> None:
+    """See to it that each parameter is one field, and that no two have the same name for the model."""
+    for inside, parameter in names.items():
+        if inside not in model.model_fields:  # ClassVar, or Final with a default
+            raise ValueError(f"parameter {parameter} has an annotation that makes it a constant")
+    aliases = [field.alias for field in model.model_fields.values()]
+    if twice := next((alias for alias in aliases if aliases.count(alias) > 1), None):
+        raise ValueError(f"two parameters are called {twice}")
 
 
 def _first_line(error: PydanticUserError) -> str:
