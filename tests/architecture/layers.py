@@ -32,7 +32,7 @@ class Layer:
 
 
 LAYERS: dict[str, Layer] = {
-    "values": Layer(Kind.FLOOR, "json_types ids stop exceptions messages model events waits config"),
+    "values": Layer(Kind.FLOOR, "_lazy json_types ids stop exceptions messages model events waits config"),
     "contracts": Layer(
         Kind.FLOOR,
         "tools/arguments tools/docstrings tools/schema tools/threads tools/results tools/base "

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from zett_agent._lazy import lazy_names
 
 __all__ = (
     "AgentExtension",
@@ -19,18 +20,18 @@ __all__ = (
     "ToolGuidelinesExtension",
 )
 
-_MODULES = {
-    "AgentExtension": "zett_agent.extensions.base",
-    "AskUserExtension": "zett_agent.extensions.ask_user",
-    "AsyncSubAgentExtension": "zett_agent.extensions.async_subagent",
-    "ExternalEventExtension": "zett_agent.extensions.external",
-    "GoalExtension": "zett_agent.extensions.goal",
-    "InternalMessageExtension": "zett_agent.extensions.internal_message",
-    "PermissionExtension": "zett_agent.extensions.permission",
-    "SteeringExtension": "zett_agent.extensions.steering",
-    "SubAgentExtension": "zett_agent.extensions.subagent",
-    "ToolExtension": "zett_agent.extensions.tool",
-    "ToolGuidelinesExtension": "zett_agent.extensions.tool_guidelines",
+_NAMES = {
+    "base": "AgentExtension",
+    "ask_user": "AskUserExtension",
+    "async_subagent": "AsyncSubAgentExtension",
+    "external": "ExternalEventExtension",
+    "goal": "GoalExtension",
+    "internal_message": "InternalMessageExtension",
+    "permission": "PermissionExtension",
+    "steering": "SteeringExtension",
+    "subagent": "SubAgentExtension",
+    "tool": "ToolExtension",
+    "tool_guidelines": "ToolGuidelinesExtension",
 }
 
 if TYPE_CHECKING:
@@ -47,12 +48,4 @@ if TYPE_CHECKING:
     from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 else:
     # Type checkers see the imports above only: a module-level __getattr__ would make them accept any name.
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_MODULES[name]), name)
-        globals()[name] = value  # the next access finds it without coming here
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-_MODULES = {
-    "OpenAIProvider": "zett_agent.providers.openai",
-    "ProviderAuthError": "zett_agent.exceptions",
-    "ProviderError": "zett_agent.exceptions",
-    "ProviderHTTPError": "zett_agent.exceptions",
-    "ProviderRefusalError": "zett_agent.exceptions",
-    "ProviderResponseError": "zett_agent.exceptions",
-    "ProviderTimeoutError": "zett_agent.exceptions",
+from zett_agent._lazy import lazy_names
+
+_NAMES = {
+    "openai": "OpenAIProvider",
+    "zett_agent.exceptions": (
+        "ProviderAuthError ProviderError ProviderHTTPError ProviderRefusalError ProviderResponseError "
+        "ProviderTimeoutError"
+    ),
 }
 __all__ = (
     "OpenAIProvider",
@@ -34,13 +33,4 @@ if TYPE_CHECKING:
     from zett_agent.providers.openai import OpenAIProvider as OpenAIProvider
 else:
     # Type checkers see the imports above only: a module-level __getattr__ would make them accept any name.
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value: object = getattr(import_module(_MODULES[name]), name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_names(__name__, _NAMES)

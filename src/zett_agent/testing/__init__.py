@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from zett_agent._lazy import lazy_names
 
 __all__ = (
     "EXTENSION_CHECKS",
@@ -69,14 +70,4 @@ if TYPE_CHECKING:
     from zett_agent.testing.transcripts import check_event_order, check_transcript
 else:
     # Type checkers see the imports above only: a module-level __getattr__ would make them accept any name.
-    _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_names(__name__, _NAMES)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-_MODULES = {
-    "AgentTool": "zett_agent.tools.base",
-    "ToolExecutionMode": "zett_agent.tools.base",
-    "ToolResult": "zett_agent.tools.base",
-    "tool": "zett_agent.tools.base",
+from zett_agent._lazy import lazy_names
+
+_NAMES = {
+    "base": "AgentTool ToolExecutionMode ToolResult tool",
 }
 __all__ = ("AgentTool", "ToolExecutionMode", "ToolResult", "tool")
 
@@ -20,13 +18,4 @@ if TYPE_CHECKING:
     from zett_agent.tools.base import tool as tool
 else:
     # Type checkers see the imports above only: a module-level __getattr__ would make them accept any name.
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value: object = getattr(import_module(_MODULES[name]), name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_names(__name__, _NAMES)

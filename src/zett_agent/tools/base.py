@@ -21,7 +21,7 @@ from zett_agent.model import ToolDefinition
 from zett_agent.tools.arguments import arguments_error, repair_arguments
 from zett_agent.tools.docstrings import ToolDocstring, parse_docstring
 from zett_agent.tools.results import serialize_result
-from zett_agent.tools.schema import FunctionSchema, check_function, function_schema
+from zett_agent.tools.schema import FunctionSchema, function_schema
 from zett_agent.tools.threads import shared_pool
 
 P = ParamSpec("P")
@@ -232,9 +232,8 @@ def tool(
     """
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
-        check_function(function)
         doc = parse_docstring(function.__doc__)
-        called = name or function.__name__
+        called = name or getattr(function, "__name__", type(function).__name__)
         schema = _schema(called, function, doc, strict=strict)
         return FunctionTool(
             name=called,

@@ -47,20 +47,13 @@ class _JsonSchema(GenerateJsonSchema):
         """Say nothing: what is warned of, a default that is not JSON, the function has all the same."""
 
 
-def check_function(function: object) -> None:
-    """ValueError for what is no function: classes, partials and other objects that can be called lack the name, the docstring or the types of a tool."""
-    if not inspect.isroutine(function) or not callable(function):
-        raise ValueError(f"a tool is made of a function or a method, not of {function!r:.200}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ValueError(f"tool {function.__name__}: it yields; a tool returns its whole result, such as a list")
-
-
 def function_schema(function: Callable[..., Any], descriptions: Mapping[str, str], *, strict: bool) -> FunctionSchema:
     """Describe ``function``; ``descriptions`` (by parameter name) override those of the annotations.
 
     Raises ValueError, naming the parameter, for what cannot be filled by name from JSON or is not annotated, and for
-    recursive models.
+    recursive models. An annotation that cannot be read raises whatever it likes.
     """
+    _check_kind(function)
     hints = get_type_hints(function, include_extras=True)
     parameters = list(_checked_parameters(function, hints))
     unknown = sorted(descriptions.keys() - {parameter.name for parameter in parameters})
@@ -76,6 +69,14 @@ def function_schema(function: Callable[..., Any], descriptions: Mapping[str, str
         injected=injected,
         defaulted=frozenset(p.name for p in parameters if p.name in injected and p.default is not p.empty),
     )
+
+
+def _check_kind(function: object) -> None:
+    """Classes, partials and other objects that can be called have not the name, docstring and types of a function."""
+    if not inspect.isroutine(function) or not callable(function):
+        raise ValueError(f"a tool is made of a function or a method, not of {function!r:.200}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ValueError("the function yields; a tool returns its whole result, such as a list")
 
 
 def _checked_parameters(function: Callable[..., Any], hints: Mapping[str, Any]) -> Iterator[inspect.Parameter]:
