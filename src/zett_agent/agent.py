@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, ExitStack, aclosing
 from typing import Any, Literal, Self, TypedDict
 
 from typing_extensions import Unpack
 
 from zett_agent._runtime.assembly import RequestOptions, assemble, boolean
-from zett_agent._runtime.execute import execute
-from zett_agent._runtime.hooks import HookChain
+from zett_agent._runtime.bridge import SyncObject, SyncRuntime
+from zett_agent._runtime.execute import execute, stop_requests
+from zett_agent._runtime.hooks import HookChain, tell
 from zett_agent._runtime.opening import Compaction, FreshInput, Inspection, InternalInput, Resumption, Start
 from zett_agent._runtime.phase import PhaseMachine
 from zett_agent._runtime.resumption import ResumePoint
@@ -40,7 +41,10 @@ DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
 
 
 class RunOptions(TypedDict, total=False):
-    """The keyword options of every request; what is left out or None comes from the agent."""
+    """The keyword options of every request; what is left out or None comes from the agent.
+
+    ``on_wait="hold"``: a request whose calls wait stays in memory until they are answered.
+    """
 
     config: AgentRunConfig | None
     model: AgentModel | None
@@ -48,6 +52,7 @@ class RunOptions(TypedDict, total=False):
     parallel_tool_call: bool | None
     metadata: Mapping[str, Any] | None
     tags: Mapping[str, Any] | None
+    on_wait: Literal["hold"]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -144,11 +149,16 @@ class Agent:
         """The state of the session's request, active or (for the last 64) ended."""
         return self._sessions.state(session_id)
 
+    def sync(self, *, runtime: SyncRuntime | None = None) -> SyncObject:
+        """The same object with methods that block, for code without ``async``; see ``zett_agent.sync``."""
+        return SyncObject(self, runtime=runtime)
+
     def forget(self, session_id: str) -> None:
         """Drop everything that the agent and its extensions keep of an idle session; a stored log stays."""
         self._sessions.forget(session_id)
-        for extension in self.extensions:
-            extension.forget(session_id)
+        with ExitStack() as forgetting:  # each is told, whatever another one raises
+            for extension in reversed(self.extensions):
+                forgetting.callback(extension.forget, session_id)
 
     def stream(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """Send a message and yield what happens; an async generator, nothing happens before its first step.
@@ -224,13 +234,15 @@ class Agent:
         return True
 
     async def aclose(self) -> None:
-        """Stop every request and close every extension that has something to close; the agent stays usable."""
-        runs = self._sessions.runs
-        for run in runs:
-            run.cancel()
-        await join([run.producer for run in runs if run.producer is not None], CLOSE_BOUND)
-        for extension in self.extensions:
-            await extension.close()
+        """Stop every request and close every extension that has something to close; the agent stays usable.
+
+        Requests on other event loops are stopped, too, and not waited for. A tool or hook of the agent that calls this
+        is cancelled with its request.
+        """
+        async with AsyncExitStack() as closing:  # each is closed, whatever another one raises
+            for extension in reversed(self.extensions):
+                closing.push_async_callback(extension.close)
+            await stop_requests(self._sessions.runs)
 
     @property
     def limits(self) -> Limits:
@@ -268,8 +280,12 @@ class Agent:
         run = assemble(self, self._sessions.resolve(options.config), start, options)
         self._sessions.claim(run)
         self.state = run.context.state
-        for started in self.hooks.request_started:
-            started(run.context)
+        try:
+            for started in self.hooks.request_started:
+                started(run.context)
+        except BaseException:
+            self._release(run, AgentPhase.FAILED)
+            raise
         return run
 
     async def _close(self, run: Run, producer: asyncio.Task[None]) -> None:
@@ -279,11 +295,13 @@ class Agent:
             if not producer.done():
                 await join([producer], CLOSE_BOUND)
         finally:
-            if not run.phase.ended:
-                run.phase.move(AgentPhase.CANCELLED)
-            self._sessions.release(run)
-            for finished in self.hooks.request_finished:
-                finished(run.context)
+            self._release(run, AgentPhase.CANCELLED)
+
+    def _release(self, run: Run, unless_ended: AgentPhase) -> None:
+        if not run.phase.ended:
+            run.phase.move(unless_ended)
+        self._sessions.release(run)
+        tell(self.hooks.request_finished, run.context)
 
 
 async def drain(stream: AsyncIterator[AgentEvent]) -> AssistantMessage:

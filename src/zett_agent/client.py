@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from typing_extensions import Unpack
 
+from zett_agent._runtime.bridge import SyncObject, SyncRuntime
 from zett_agent._runtime.resumption import ResumePoint
 from zett_agent.agent import Agent, AgentOptions, RunOptions, drain
 from zett_agent.config import AgentRunConfig
@@ -86,6 +87,10 @@ class AgentClient:
     def get_state(self, session_id: str) -> AgentState | None:
         """As ``Agent.get_state``."""
         return self.agent.get_state(session_id)
+
+    def sync(self, *, runtime: SyncRuntime | None = None) -> SyncObject:
+        """The same object with methods that block, for code without ``async``; see ``zett_agent.sync``."""
+        return SyncObject(self, runtime=runtime)
 
     def stop(self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now") -> bool:
         """As ``Agent.stop``."""

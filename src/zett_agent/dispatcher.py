@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from zett_agent._runtime.bridge import SyncObject, SyncRuntime
 from zett_agent.events import AgentEvent, AgentEventType
 
 
@@ -13,6 +14,10 @@ class AgentEventDispatcher:
     ``dispatch`` awaits ``on_<type>_event(event)``. An AgentClient does so before it yields the event; an error of a
     callback ends the stream and stops the request.
     """
+
+    def sync(self, *, runtime: SyncRuntime | None = None) -> SyncObject:
+        """The same object with methods that block; see ``zett_agent.sync``."""
+        return SyncObject(self, runtime=runtime)
 
     async def dispatch(self, event: AgentEvent) -> None:
         """Await the callback for ``event``."""

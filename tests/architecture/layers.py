@@ -41,7 +41,7 @@ LAYERS: dict[str, Layer] = {
     "parts": Layer(
         Kind.FLOOR,
         "_runtime/resumption _runtime/phase _runtime/transcript _runtime/inbox _runtime/waitbook _runtime/channel "
-        "_runtime/journal _runtime/supervisor _runtime/portal _runtime/bridge context",
+        "_runtime/journal _runtime/faults _runtime/supervisor _runtime/portal _runtime/bridge context",
     ),
     # The last four are the extensions that an Agent brings itself.
     "hooks": Layer(

@@ -776,7 +776,7 @@ async def test_a_memory_that_the_evaluator_brings_is_used() -> None:
 
 
 def test_a_decision_must_be_consistent() -> None:
-    assert GoalEvaluation(achieved=True, summary="x").remaining_work == ()
+    assert GoalEvaluation(achieved=True, summary="x").remaining_work == []
     assert GoalEvaluation(achieved=False, summary="x", remaining_work=["a"], next_instruction="b").achieved is False
     for wrong in (
         {"achieved": True, "summary": "x", "next_instruction": "b"},

@@ -52,16 +52,17 @@ async def test_a_name_that_is_taken_fails_the_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("registered", "says"),
+    ("registered", "error", "says"),
     [
-        ([], "at least one"),
-        ([len], "not builtin_function_or_method"),
-        ("ab", "not str"),
-        ([subtract, subtract], "subtract, subtract"),
+        ([], ValueError, "at least one"),
+        ([len], TypeError, "not builtin_function_or_method"),
+        (len, TypeError, "not builtin_function_or_method"),
+        ("ab", TypeError, "not str"),
+        ([subtract, subtract], ValueError, "subtract, subtract"),
     ],
 )
-def test_what_is_no_set_of_tools_is_refused(registered: Any, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_what_is_no_set_of_tools_is_refused(registered: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
         ToolExtension(registered)
 
 

@@ -55,6 +55,11 @@ class RequestOptions:
     parallel_tool_call: bool | None = None
     metadata: Mapping[str, Any] | None = None
     tags: Mapping[str, Any] | None = None
+    on_wait: str = "hold"
+
+    def __post_init__(self) -> None:
+        if self.on_wait != "hold":
+            raise ValueError(f"on_wait must be 'hold', not {self.on_wait!r}")
 
 
 def assemble(maker: Maker, config: AgentRunConfig, start: Start, options: RequestOptions) -> Run:

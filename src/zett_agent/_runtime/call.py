@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 from functools import partial
 
+from zett_agent._runtime.faults import failure_text, request_failure
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.output import Mark
 from zett_agent._runtime.run import Run
@@ -14,7 +15,6 @@ from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task, stop_ta
 from zett_agent.context import ToolContext
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.exceptions import (
-    AgentProtocolError,
     ToolArgumentsError,
     ToolError,
     ToolRejectedError,
@@ -24,7 +24,6 @@ from zett_agent.exceptions import (
 from zett_agent.extensions.events import MessageTiming
 from zett_agent.json_types import copy_json
 from zett_agent.messages import ToolCall, ToolMessage
-from zett_agent.tools.arguments import utf8_text
 from zett_agent.tools.base import CURRENT_CALL, AgentTool, Prepared, ToolResult
 from zett_agent.tools.results import result_content
 
@@ -85,10 +84,12 @@ class CallRun:
                 await run.append(result, timing)
             finally:  # the result is in the history, whatever those say who are told of it
                 await self._show_end(result, error)
-        except asyncio.CancelledError as raised:
-            if self.batch.stopping or run.cancel_requested:
+        except (Exception, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as raised:
+            if isinstance(raised, asyncio.CancelledError) and (self.batch.stopping or run.cancel_requested):
                 raise
-            raise AgentProtocolError("a hook raised CancelledError, though nobody cancelled the request") from raised
+            raise request_failure(raised) from raised
 
     async def _show_end(self, result: ToolMessage, error: BaseException | None) -> None:
         run = self._run
@@ -116,6 +117,7 @@ class CallRun:
 
     async def _gate(self) -> None:
         """Let extensions hold, change or refuse the call, and check what they left."""
+        self._run.transcript.follow(self.live)
         found = self.live.error
         for hook in self._run.hooks.before_tool:
             await hook(self._run.context, self.live)
@@ -170,7 +172,9 @@ class CallRun:
             if self.batch.stopping or run.cancel_requested:
                 raise
             return _failed(live, error), error
-        except (Exception, SystemExit) as error:  # a tool that calls sys.exit() ends itself, not the process
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # a tool that calls sys.exit() ends itself, not the process
             return _failed(live, error), error
         return ToolMessage(tool_call_id=live.id, name=live.name, content=content), None
 
@@ -206,17 +210,11 @@ async def enter_running(run: Run, calls: int) -> None:
         await run.move(AgentPhase.RUNNING_TOOL)
 
 
-async def _awaited(work: Awaitable[ToolResult]) -> ToolResult:
-    return await work
-
-
-def failure_text(error: BaseException) -> str:
-    """What a failed call tells the model: never empty, always encodable."""
-    text = utf8_text(str(error)).strip()
-    if isinstance(error, ToolError) and text:
-        return text
-    name = type(error).__name__
-    return f"{name}: {text}" if text else name
+async def _awaited(work: Awaitable[ToolResult]) -> tuple[ToolResult, SystemExit | None]:
+    try:
+        return await work, None
+    except SystemExit as error:  # an asyncio task that ended with it would end the loop
+        return None, error
 
 
 def _failed(live: ToolCall, error: BaseException) -> ToolMessage:
@@ -253,4 +251,7 @@ async def _within(seconds: float, work: Awaitable[ToolResult], scope: ToolContex
         task.cancel()
         await join([task], TIMEOUT_GRACE)
         raise ToolTimeoutError(f"The tool {scope.tool_name} did not end within {seconds} seconds and was stopped.")
-    return task.result()
+    result, ended = task.result()
+    if ended is not None:
+        raise ended
+    return result

@@ -33,7 +33,7 @@ class Channel:
     @property
     def closed(self) -> bool:
         """True when nothing can be put any more."""
-        return self._closed or self._finished
+        return self._closed
 
     @property
     def finished(self) -> bool:
@@ -86,7 +86,7 @@ class Channel:
     def finish(self, error: BaseException | None = None) -> None:
         """For the producer: nothing follows; the consumer gets what is queued, then ``error`` if there is one."""
         if not self._finished:
-            self._finished, self._error = True, error
+            self._finished, self._closed, self._error = True, True, error  # what is said later is said to nobody
             if self._getter is not None:
                 self._wake(self._getter)
             self._release()

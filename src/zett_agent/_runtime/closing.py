@@ -5,11 +5,11 @@ Nothing here waits for the consumer, and no cancel cuts it short.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from time import monotonic_ns
 
+from zett_agent._runtime.faults import failure_text
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.run import LOG, Run
 from zett_agent._runtime.transcript import failed_result
@@ -32,6 +32,7 @@ async def complete(run: Run, answer: AssistantMessage) -> None:
 async def finish_pass(run: Run) -> None:
     """Commit the outcome completed."""
     await _return_input(run, None)
+    run.decided = True
     if run.journal is not None:
         await run.journal.closed(AgentPhase.COMPLETED.value)
     await _commit(run, AgentPhase.COMPLETED, None)
@@ -43,9 +44,9 @@ async def fail(run: Run, error: BaseException) -> None:
     await _return_input(run, error)
     await _commit(run, AgentPhase.FAILED, error)
     for extension in run.hooks.on_error:
-        await _safely("on_error", extension(run.context, error), error)
+        await _safely("on_error", error, extension, run.context, error)
     if run.journal is not None:
-        await _safely("the log", run.journal.closed(AgentPhase.FAILED.value, error), error)
+        await _safely("the log", error, run.journal.closed, AgentPhase.FAILED.value, error)
     run.show(AgentEventType.RUN_FAILED, error=error)
 
 
@@ -56,7 +57,7 @@ async def cancel(run: Run) -> None:
     await _return_input(run, None)
     await _commit(run, AgentPhase.CANCELLED, None)
     if run.journal is not None:
-        await _safely("the log", run.journal.closed(AgentPhase.CANCELLED.value), None)
+        await _safely("the log", None, run.journal.closed, AgentPhase.CANCELLED.value)
     run.show(AgentEventType.RUN_CANCELLED)
 
 
@@ -73,7 +74,7 @@ async def _close_history(run: Run, error: BaseException | None) -> None:
 
 
 async def _append(run: Run, message: AnyMessage, error: BaseException | None) -> None:
-    await _safely("the record of a message", run.append(message), error)
+    await _safely("the record of a message", error, run.append, message)
 
 
 async def _return_input(run: Run, error: BaseException | None) -> None:
@@ -101,16 +102,18 @@ async def _commit(run: Run, to: AgentPhase, error: BaseException | None) -> None
 async def _publish(run: Run, event: ExtensionEvent, error: BaseException | None) -> None:
     """Deliver a notification to everyone, whatever one of them does."""
     for name, listener in run.hooks.listeners(type(event)):
-        await _safely(f"on_event of {name}", listener(run.context, event), error)
+        await _safely(f"on_event of {name}", error, listener, run.context, event)
 
 
-async def _safely(what: str, work: Awaitable[None], error: BaseException | None) -> None:
-    """Await ``work``; its failure becomes a note on the request's error and a warning in the log."""
+async def _safely(what: str, error: BaseException | None, work: Callable[..., Awaitable[None]], *given: object) -> None:
+    """Do ``work``; its failure becomes a note on the request's error and a warning in the log."""
     try:
-        await work
-    except (Exception, asyncio.CancelledError) as failure:
+        await work(*given)
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as failure:
         # CancelledError too: the request is ending already, and what remains to be done must be done.
-        text = f"{what} failed while the request was closing: {type(failure).__name__}: {failure}"
+        text = f"{what} failed while the request was closing: {failure_text(failure)}"
         LOG.warning(text, exc_info=failure)
         if error is not None:
             error.add_note(text)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
 
 from zett_agent._runtime.closing import cancel, complete, fail, finish_pass
+from zett_agent._runtime.faults import request_failure
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.loop import run_turns
 from zett_agent._runtime.opening import Compaction, Inspection, Start, inspect, load_context, take_input
 from zett_agent._runtime.run import LOG, Run, StopAfterTurn
-from zett_agent.exceptions import AgentProtocolError
+from zett_agent._runtime.supervisor import CLOSE_BOUND, name_late
 from zett_agent.storage.base import SessionStore
 
 
@@ -33,17 +36,15 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
     except StopAfterTurn:
         await cancel(run)
         return None
-    except (Exception, asyncio.CancelledError) as raised:
-        if run.phase.ended:  # it did not stop within its bound and was given up: nobody is there to be told
-            return None
-        if isinstance(raised, Exception):
-            error: Exception = raised
-        elif run.cancel_requested or _cancelled_from_outside():
+    except GeneratorExit:
+        raise  # the loop is gone: nothing can be awaited any more
+    except BaseException as raised:
+        if run.phase.ended:  # it did not stop within its bound and was given up, or Ctrl-C came after the outcome
+            return raised
+        if isinstance(raised, asyncio.CancelledError) and (run.cancel_requested or _cancelled_from_outside()):
             await cancel(run)
             return None
-        else:  # a hook or the model raised it of its own accord: that is a failure like any other
-            error = AgentProtocolError("CancelledError was raised in the request, though nobody cancelled it")
-            error.__cause__ = raised
+        error = run.broken or request_failure(raised)
         await fail(run, error)
         return error
 
@@ -61,6 +62,21 @@ async def _begin(run: Run, start: Start, store: SessionStore | None) -> bool:
         await finish_pass(run)
         return False
     return True
+
+
+async def stop_requests(runs: Iterable[Run]) -> None:
+    """Stop ``runs`` and wait within a bound for those of this loop; a cancel ends the wait, for one of them may be ours."""
+    own: set[asyncio.Task[None]] = set()
+    for run, producer in [(run, run.producer) for run in runs if run.producer is not None]:
+        if producer.get_loop() is asyncio.get_running_loop():
+            run.cancel()
+            own.add(producer)
+        else:
+            with suppress(RuntimeError):  # its loop is closed
+                producer.get_loop().call_soon_threadsafe(run.cancel)
+    if own := own - {asyncio.current_task()}:
+        _, late = await asyncio.wait(own, timeout=CLOSE_BOUND)
+        name_late(late, CLOSE_BOUND)
 
 
 def _cancelled_from_outside() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from typing_extensions import TypeAliasType
 from zett_agent.events import ExtensionEvent
 from zett_agent.extensions.base import AgentExtension
 
+_LOG = logging.getLogger("zett_agent")
+
 Hook = TypeAliasType("Hook", Callable[..., Awaitable[None]])
 
 
@@ -17,6 +20,17 @@ async def each(hooks: tuple[Hook, ...], *arguments: object) -> None:
     """Await one hook after another; the first error stops the rest."""
     for hook in hooks:
         await hook(*arguments)
+
+
+def tell(hooks: tuple[Callable[..., None], ...], *arguments: object) -> None:
+    """Call what only keeps books: it must not fail, and when it does that is logged and the others are told, too."""
+    for hook in hooks:
+        try:
+            hook(*arguments)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as failure:
+            _LOG.warning("%s failed, which it must not", hook.__qualname__, exc_info=failure)
 
 
 class HookChain:
@@ -76,7 +90,7 @@ class HookChain:
             found = self._listeners[kind] = tuple(
                 (extension.name, extension.on_event)
                 for extension in self.extensions
-                if _overrides(extension, "on_event") and issubclass(kind, tuple(extension.subscribes))
+                if _overrides(extension, "on_event") and issubclass(kind, _subscribed(extension))
             )
         return found
 
@@ -91,7 +105,20 @@ class HookChain:
         return tuple(getattr(extension, hook) for extension in self.extensions if _overrides(extension, hook))
 
 
+def _subscribed(extension: AgentExtension) -> tuple[type[ExtensionEvent], ...]:
+    """What ``on_event`` wants: ``subscribes`` is for the class that declares it, and for those that inherit both."""
+    if "on_event" not in vars(extension):
+        for cls in type(extension).__mro__:
+            if "subscribes" in vars(cls):
+                return tuple(extension.subscribes)
+            if "on_event" in vars(cls):
+                break
+    return (ExtensionEvent,)
+
+
 def _overrides(extension: AgentExtension, hook: str) -> bool:
+    if hook in extension.idle_hooks:
+        return False
     if hook in vars(extension):
         return True
     return getattr(type(extension), hook) is not getattr(AgentExtension, hook)

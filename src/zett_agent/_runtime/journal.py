@@ -24,12 +24,13 @@ LEASE_SECONDS = 30.0
 class Journal:
     """Appends the records of one request to a session store, under that session's lease."""
 
-    __slots__ = ("_lease", "_request_id", "_store")
+    __slots__ = ("_closed", "_lease", "_request_id", "_store")
 
     def __init__(self, store: SessionStore, lease: Lease, request_id: str) -> None:
         self._store = store
         self._lease = lease
         self._request_id = request_id
+        self._closed = False
 
     @classmethod
     async def claim(cls, store: SessionStore, session_id: str, request_id: str) -> Journal:
@@ -87,7 +88,10 @@ class Journal:
             await self._write(records.wait_closed(wait.id, state, at=_now()))
 
     async def closed(self, outcome: str, error: BaseException | None = None) -> None:
-        """The request reached its outcome."""
+        """The request reached its outcome; only the first is written."""
+        if self._closed:
+            return
+        self._closed = True
         kind, text = (type(error).__name__, str(error)) if error is not None else (None, None)
         record = records.request_closed(self._request_id, outcome, error_type=kind, error_text=text, at=_now())
         await self._write(record)

@@ -20,9 +20,12 @@ from zett_agent.tools.arguments import decode_tool_arguments
 _WITHHELD = frozenset({StopReason.REFUSAL, StopReason.INTERRUPTED})
 _UNNAMED = "unnamed_tool"
 
+NEVER_RUN = "Not run: the call was put into the history and not made by the model."
+
 
 async def model_step(run: Run) -> AssistantMessage:
     """Call the model once and append its answer; the message says by ``stop`` whether something was wrong."""
+    run.check_wanted()
     run.count_model_call()
     request = await _prepare(run)
     await run.move(AgentPhase.GENERATING)
@@ -61,6 +64,8 @@ async def _prepare(run: Run) -> ModelRequest:
     for hook in run.hooks.before_model:
         await hook(run.context, _request(run))
     await run.context.flush_message_events()
+    if run.transcript.open_calls:  # an extension has put them into the history: what it asked for runs nowhere
+        await run.settle_open(NEVER_RUN)
     return _request(run)
 
 

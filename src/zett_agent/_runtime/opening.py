@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from zett_agent._runtime.hooks import each
@@ -89,7 +91,7 @@ async def take_input(run: Run, start: Start) -> None:
     if isinstance(start, Resumption):
         await _resume(run)
         return
-    await _close_inherited_calls(run)
+    await run.settle_open(OUTCOME_UNKNOWN)  # calls of an earlier request: nobody knows what became of them
     if isinstance(start, InternalInput):
         await run.append(start.message)
     elif isinstance(start, FreshInput):
@@ -113,24 +115,26 @@ async def _open_journal(run: Run, start: Start, store: SessionStore) -> None:
     journal = run.journal = await Journal.claim(store, run.session_id, context.request_id)
     run.records_messages = True
     run.supervisor = Supervisor()
-    _ = run.supervisor.spawn(journal.keep(), name=f"zett lease {run.session_id}")
+    keeper = run.supervisor.spawn(journal.keep(), name=f"zett lease {run.session_id}")
+    keeper.add_done_callback(partial(_lease_ended, run))
     run.transcript.restore(await journal.history())
     await journal.opened(start.kind, context.state.parent_session_id, context.metadata, context.tags)
+
+
+def _lease_ended(run: Run, keeper: asyncio.Task[None]) -> None:
+    """Who has lost the session must not go on writing to it."""
+    error = None if keeper.cancelled() else keeper.exception()
+    if isinstance(error, Exception):
+        run.break_off(error)
 
 
 async def _resume(run: Run) -> None:
     point = classify_resume(run.transcript.view())
     if point.kind is ResumeKind.RECOVER_TOOLS:
-        await _close_inherited_calls(run)
+        await run.settle_open(OUTCOME_UNKNOWN)
     notice = _NOTICES.get(point.kind)
     if notice is not None:
         await run.append(AgentMessage(content=notice, attributes={"resume": point.kind.value}))
-
-
-async def _close_inherited_calls(run: Run) -> None:
-    """Calls of an earlier request that have no result get one: nobody knows what became of them."""
-    for result in run.transcript.settle_open(OUTCOME_UNKNOWN):
-        await run.record_message(result)
 
 
 def _input_message(run: Run) -> UserMessage:

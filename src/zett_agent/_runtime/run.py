@@ -95,6 +95,10 @@ class Run:
     shown: dict[str, ToolCall] = field(default_factory=dict)
     partial: AssistantMessage | None = None
     cancel_requested: bool = False
+    #: True once the request writes that it completed: from there on it is too late to cancel it.
+    decided: bool = False
+    #: Why the request cannot go on, found out beside its own steps.
+    broken: Exception | None = None
     stop_after_turn: bool = False
     offered: tuple[AgentTool, ...] = ()
     definitions: Sequence[ToolDefinition] = ()
@@ -102,10 +106,21 @@ class Run:
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
-        if not self.cancel_requested and self.producer is not None and not self.channel.finished:
+        if not self.cancel_requested and self.producer is not None and not (self.decided or self.channel.finished):
             self.cancel_requested = True
             if self.phase.current is not AgentPhase.CREATED:
                 self.producer.cancel()
+
+    def check_wanted(self) -> None:
+        """CancelledError when the request was stopped, and a hook or the model swallowed that."""
+        if self.cancel_requested:
+            raise asyncio.CancelledError
+
+    def break_off(self, error: Exception) -> None:
+        """Let the request fail with ``error``, wherever it is."""
+        if self.producer is not None and not (self.decided or self.broken or self.phase.ended):
+            self.broken = error
+            self.producer.cancel()
 
     def count_model_call(self) -> None:
         """Take one model call off the bounds; AgentIterationLimitError when none is left."""
@@ -157,6 +172,11 @@ class Run:
         """Append a message to the history, log it and announce it."""
         self.transcript.append(message)
         await self.record_message(message, timing, usage)
+
+    async def settle_open(self, text: str) -> None:
+        """Give every open call a failed result of ``text``."""
+        for result in self.transcript.settle_open(text):
+            await self.record_message(result)
 
     async def record_message(
         self, message: AnyMessage, timing: MessageTiming | None = None, usage: ModelUsage | None = None

@@ -71,7 +71,7 @@ class Sessions:
         active = self.runs
         if len(active) > 1:
             raise AgentProtocolError("several requests are active; pass config= to say which is meant")
-        return AgentRunConfig(session_id=active[0].session_id) if active else self._default
+        return active[0].context.config if active else self._default
 
     def find(self, config: AgentRunConfig | None) -> Run | None:
         """The active request that is meant; None when the session has none, or another than ``request_id`` says."""

@@ -63,7 +63,12 @@ async def join(tasks: Iterable[asyncio.Task[Any]], bound: float) -> None:
         except asyncio.CancelledError as error:
             cancelled = error
             pending = {task for task in pending if not task.done()}
-    for task in pending:
-        _LOG.error("%s did not stop within %s seconds after it was cancelled", task.get_name(), bound)
+    name_late(pending, bound)
     if cancelled is not None:
         raise cancelled
+
+
+def name_late(tasks: Iterable[asyncio.Task[Any]], bound: float) -> None:
+    """Log which tasks did not end in time."""
+    for task in tasks:
+        _LOG.error("%s did not stop within %s seconds after it was cancelled", task.get_name(), bound)

@@ -105,6 +105,7 @@ async def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
 
 async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
+    run.check_wanted()
     limit = run.limits.max_parallel_calls
     batch = Batch(asyncio.Semaphore(limit) if len(calls) > limit else None)
     pipelines = [CallRun(run, call, batch) for call in calls]
@@ -122,9 +123,9 @@ async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
         await stop_tasks(tasks)
         raise
     await _stop_siblings(batch, pipelines, tasks)
-    for task in tasks:
-        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-            raise error
+    failures = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    for failure in filter(None, failures):
+        raise failure
 
 
 async def _all_or_first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:

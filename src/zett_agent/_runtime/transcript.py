@@ -57,6 +57,12 @@ class History(Sequence[AnyMessage]):
             return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
         return NotImplemented
 
+    def __add__(self, other: Iterable[AnyMessage]) -> tuple[AnyMessage, ...]:
+        return (*self, *other)
+
+    def __radd__(self, other: Iterable[AnyMessage]) -> tuple[AnyMessage, ...]:
+        return (*other, *self)
+
     __hash__ = None  # type: ignore[assignment]  # like the messages in it
 
     def __repr__(self) -> str:
@@ -111,6 +117,11 @@ class Transcript:
         """True when a call of the session has used this id."""
         return call_id in self._ids
 
+    def follow(self, call: ToolCall) -> None:
+        """Let ``open_calls`` show ``call`` as it is worked on; the message keeps what the model said."""
+        order, _ = self._open[call.id]
+        self._open[call.id] = order, call
+
     def append(self, message: AnyMessage) -> None:
         """Add ``message`` at its place; AgentProtocolError for a result that no open call waits for."""
         if isinstance(message, ToolMessage):
@@ -159,7 +170,7 @@ class Transcript:
         self._restored_to = len(self._items)
         self._viewed = 0
         self._ids = history.ids
-        if not added and isinstance(self.last, ToolMessage | AssistantMessage):
+        if isinstance(self.last, ToolMessage | AssistantMessage):
             self._reopen()
         for message in added:
             self.adopt(message)

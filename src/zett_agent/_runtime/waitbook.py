@@ -30,15 +30,16 @@ class Ticket:
 
     async def result(self) -> ExternalEvent:
         """The answer, or the declared default once the time is up; ToolTimeoutError when there is none."""
-        try:
-            return await self._future
-        finally:
-            if self._timer is not None:
-                self._timer.cancel()
+        return await self._future
 
     def call_later(self, seconds: float, book: Waitbook) -> None:
         """Let the wait expire after ``seconds``."""
         self._timer = self._loop.call_later(seconds, book.expire, self.wait.id)
+
+    def forget_time(self) -> None:
+        """Take the limit away: a timer that is left would keep the wait, and all that it knows, until then."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def wake(self, outcome: ExternalEvent | BaseException | None) -> None:
         """Deliver on the loop that waits, from whichever thread; RuntimeError when that loop is closed."""
@@ -93,7 +94,9 @@ class Waitbook:
         """Forget a wait; a later answer is refused."""
         with self._lock:
             ticket = self._open.pop(wait_id, None)
-            if ticket is not None and ticket.state is WaitState.OPEN:
+        if ticket is not None:
+            ticket.forget_time()
+            if ticket.state is WaitState.OPEN:
                 ticket.state = WaitState.ABANDONED
 
     def answer(self, wait_id: str, event: ExternalEvent) -> bool:

@@ -10,7 +10,7 @@ from typing import ClassVar, TypedDict
 
 from typing_extensions import Unpack
 
-from zett_agent._runtime.call import failure_text
+from zett_agent._runtime.faults import failure_text
 from zett_agent._runtime.supervisor import STOP_BOUND, Supervisor, join
 from zett_agent.agent import drain
 from zett_agent.config import AgentRunConfig

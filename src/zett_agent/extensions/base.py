@@ -40,8 +40,11 @@ class AgentExtension:
 
     priority: int = 100
 
-    #: The notifications that ``on_event`` wants; narrowing it makes the others free.
+    #: The notifications that ``on_event`` of the same class wants; narrowing it makes the others free.
     subscribes: ClassVar[tuple[type[ExtensionEvent], ...]] = (ExtensionEvent,)
+
+    #: Hooks that the class overrides and this instance does not need; they are not called.
+    idle_hooks: frozenset[str] = frozenset()
 
     _name: str | None = None
     _agents: WeakSet[ActivePort] | None = None

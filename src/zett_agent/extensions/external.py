@@ -101,7 +101,10 @@ class ExternalEventExtension(AgentExtension):
             return False
         if config.request_id is not None and config.request_id != wait.request_id:
             return False
-        kept = replace(event, payload=copy_json(event.payload))  # the caller may use its dict again
+        try:
+            kept = replace(event, payload=copy_json(event.payload))  # the caller may use its dict again
+        except RecursionError:  # it is in itself, or no model could read it
+            return False
         return self.validate_answer(wait, kept) and book.answer(wait.id, kept)
 
     async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:

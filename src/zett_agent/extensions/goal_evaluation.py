@@ -25,7 +25,7 @@ class GoalEvaluation(BaseModel):
 
     achieved: bool
     summary: Summary
-    remaining_work: RemainingWork = ()
+    remaining_work: RemainingWork = Field(default_factory=list)
     next_instruction: NextInstruction | None = None
 
     @model_validator(mode="after")

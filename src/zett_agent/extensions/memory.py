@@ -27,7 +27,7 @@ class InMemoryMessageAccumulator(AgentExtension):
             raise ValueError("max_sessions must be at least 1, or None")
         self._max_sessions = max_sessions
         self._sessions: OrderedDict[str, Transcript] = OrderedDict()
-        self._holders: dict[str, str] = {}
+        self._holders: dict[str, AgentRunContext] = {}
         self._warned = False
 
     def messages(self, session_id: str) -> tuple[AnyMessage, ...]:
@@ -46,9 +46,9 @@ class InMemoryMessageAccumulator(AgentExtension):
     async def on_state(self, context: AgentRunContext) -> None:
         """Give the request what is remembered; SessionBusyError when another agent's request has the session."""
         session_id = context.session_id
-        holder = self._holders.setdefault(session_id, context.request_id)
-        if holder != context.request_id:
-            raise SessionBusyError(session_id, holder)
+        holder = self._holders.setdefault(session_id, context)
+        if holder is not context:
+            raise SessionBusyError(session_id, holder.request_id)
         known = self._sessions.get(session_id)
         if known is not None:
             self._sessions.move_to_end(session_id)
@@ -56,7 +56,7 @@ class InMemoryMessageAccumulator(AgentExtension):
 
     def request_finished(self, context: AgentRunContext) -> None:
         """Remember what the request added, and free the session for other requests."""
-        if self._holders.get(context.session_id) != context.request_id:
+        if self._holders.get(context.session_id) is not context:
             return  # it never came to restore anything
         del self._holders[context.session_id]
         self._remember(context)

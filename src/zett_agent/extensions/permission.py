@@ -31,6 +31,7 @@ from zett_agent.extensions.permission_policy import (
 )
 from zett_agent.json_types import copy_json
 from zett_agent.messages import TextContent, ToolCall, ToolMessage
+from zett_agent.tools.arguments import utf8_text
 from zett_agent.tools.base import AgentTool, ToolResult
 from zett_agent.tools.threads import shared_pool
 from zett_agent.waits import ExternalEvent, Wait
@@ -167,7 +168,8 @@ class PermissionExtension(ExternalEventExtension):
         grant = self._grants.get(context, {}).pop(call.id, None)
         if grant is None or grant.edited is None:
             return
-        note = f"[A person changed the arguments of this call to {json.dumps(grant.edited, ensure_ascii=False)}]"
+        edited = utf8_text(json.dumps(grant.edited, ensure_ascii=False))
+        note = f"[A person changed the arguments of this call to {edited}]"
         if isinstance(result.content, str):
             result.content = f"{note}\n{result.content}"
         else:

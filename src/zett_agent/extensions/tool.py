@@ -12,17 +12,18 @@ from zett_agent.tools.base import AgentTool
 class ToolExtension(AgentExtension):
     """Registers one tool, or several, with every request: for tools that come and go with an extension.
 
-    Give each instance a ``name`` of its own when an agent has several. ValueError for no tool, for what is not one, and
-    for names that occur twice; a name that another extension or the agent took fails the request.
+    Give each instance a ``name`` of its own when an agent has several. ValueError for no tool and for names that occur
+    twice, TypeError for what is no tool; a name that another extension or the agent took fails the request.
     """
 
     def __init__(self, registered: AgentTool | Sequence[AgentTool]) -> None:
-        self._tools = (registered,) if isinstance(registered, AgentTool) else tuple(registered)
+        given = registered if isinstance(registered, Sequence) else (registered,)
+        self._tools: tuple[AgentTool, ...] = tuple(given)
         if not self._tools:
             raise ValueError("ToolExtension needs at least one tool")
         for tool in self._tools:
             if not isinstance(tool, AgentTool):
-                raise ValueError(f"ToolExtension takes AgentTool objects (see @tool), not {type(tool).__name__}")
+                raise TypeError(f"ToolExtension takes AgentTool objects (see @tool), not {type(tool).__name__}")
         names = [tool.name for tool in self._tools]
         if len(set(names)) != len(names):
             raise ValueError(f"two tools have the same name: {', '.join(names)}")

@@ -39,9 +39,8 @@ class ToolGuidelinesExtension(AgentExtension):
         self.snippets = snippets
         self.guidelines = guidelines
         self.returns = returns
-        if self.placement is ToolGuidancePlacement.DESCRIPTION:
-            # Only this placement wraps the model stream; the other must not cost anything per delta.
-            self.on_model_request = self._describe  # type: ignore[method-assign]
+        if self.in_system_prompt and type(self).on_model_request is ToolGuidelinesExtension.on_model_request:
+            self.idle_hooks = frozenset({"on_model_request"})  # it would cost every delta for nothing
 
     @property
     def in_system_prompt(self) -> bool:
@@ -65,11 +64,13 @@ class ToolGuidelinesExtension(AgentExtension):
             place += 1
         context.add_message(SystemMessage(content=text, attributes={"tool_guidelines": True}), index=place)
 
-    async def _describe(
+    async def on_model_request(
         self, context: AgentRunContext, request: ModelRequest, call_next: ModelRequestNext
     ) -> AsyncIterator[ModelEvent]:
-        tools = tuple(self._described(context, definition) for definition in request.tools)
-        async with aclosing(call_next(replace(request, tools=tools))) as stream:  # type: ignore[type-var]
+        """With placement ``description``, put the guidance into the descriptions of the outgoing request."""
+        if not self.in_system_prompt:
+            request = replace(request, tools=tuple(self._described(context, tool) for tool in request.tools))
+        async with aclosing(call_next(request)) as stream:  # type: ignore[type-var]  # an async generator, see AgentModel
             async for event in stream:
                 yield event
 

@@ -18,7 +18,7 @@ from zett_agent.exceptions import (
     ProviderTimeoutError,
 )
 from zett_agent.json_types import JsonValue, json_object
-from zett_agent.tools.arguments import utf8_text
+from zett_agent.tools.arguments import MAX_DEPTH, is_deeper, utf8_text
 
 __all__ = [
     "ProviderAuthError",
@@ -36,6 +36,7 @@ __all__ = [
     "check_texts",
     "dump_json",
     "hide_secrets",
+    "load_json",
     "secret_values",
     "validate_extra_body",
     "validate_extra_headers",
@@ -53,6 +54,25 @@ def dump_json(value: object) -> str:
     except ValueError:
         text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return utf8_text(text)
+
+
+def load_json(text: str) -> object:
+    """JSON from a service, as ``dump_json`` would write it: NaN and infinity are None; ValueError when it is broken.
+
+    What is nested too deeply to be stored and sent back is broken.
+    """
+    try:
+        value: object = json.loads(text, parse_constant=lambda _: None, parse_float=_finite_float)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if is_deeper(value, MAX_DEPTH):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def _finite_float(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
 
 
 def _finite(value: object) -> object:

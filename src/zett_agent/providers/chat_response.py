@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Protocol
 
 from zett_agent.exceptions import ProviderHTTPError, ProviderResponseError, ProviderTimeoutError
 from zett_agent.model import ModelEvent, TimeoutOptions
-from zett_agent.providers.base import hide_secrets
+from zett_agent.providers.base import load_json
 from zett_agent.providers.chat_stream import ChatStream
 from zett_agent.providers.chat_wire import ChatSettings
 from zett_agent.providers.http_errors import (
@@ -63,7 +62,7 @@ class ResponseReader:
                 raise AttemptFailed(await self._page(response.status_code, kind, chunks))
             while (chunk := await self._next(chunks, answer)) is not None:
                 head = head or chunk[:_PAGE_BYTES]
-                for event in decoder.feed(chunk):
+                for event in self._decode(decoder, chunk):
                     for model_event in self._read(event, answer):
                         yield model_event
         for event in decoder.close():
@@ -88,9 +87,15 @@ class ResponseReader:
             if timer.expired():
                 failure = timed_out(self.settings.provider, "idle", limit)
             else:
-                failure = transport_failure(self.settings.provider, "the connection broke", error)
+                failure = transport_failure(self.settings.provider, "the connection broke", error, self.secrets)
             failure.error.__cause__ = error
         raise AttemptFailed(failure)
+
+    def _decode(self, decoder: EventStreamDecoder, chunk: bytes) -> list[ServerSentEvent]:
+        try:
+            return decoder.feed(chunk)
+        except ValueError as error:
+            raise AttemptFailed(Failure(ProviderResponseError(f"{self.settings.provider} sent {error}"))) from None
 
     def _read(self, event: ServerSentEvent, answer: ChatStream) -> list[ModelEvent]:
         data = event.data.strip()
@@ -100,8 +105,8 @@ class ResponseReader:
             answer.done = answer.finished = True
             return []
         try:
-            chunk = json.loads(data)
-        except (ValueError, RecursionError):
+            chunk = load_json(data)
+        except ValueError:
             chunk = None
         if not isinstance(chunk, dict):
             if answer.finished:
@@ -109,16 +114,18 @@ class ResponseReader:
             text = f"{self.settings.provider} sent an event that is no JSON object: {self._preview(data)}"
             raise AttemptFailed(Failure(ProviderResponseError(text), retryable=True))
         if chunk.get("error") or event.event == "error" or chunk.get("object") == "error":
-            body = read_error_object(json.loads(hide_secrets(data, self.secrets)))
-            raise AttemptFailed(stream_failure(self.settings.provider, body))
+            raise AttemptFailed(stream_failure(self.settings.provider, read_error_object(chunk, self.secrets)))
         return answer.feed(chunk)
 
     async def _page(self, status: int, kind: str, chunks: AsyncGenerator[bytes]) -> Failure:
         """A page or an object came where a stream was asked for."""
         page, answer = b"", ChatStream(self.settings)
+        until = asyncio.get_running_loop().time() + _TAIL_SECONDS
         while len(page) < _PAGE_BYTES and (chunk := await self._next(chunks, answer)) is not None:
             page += chunk
-        body = read_error_body(kind, hide_secrets(page.decode(errors="replace"), self.secrets))
+            if asyncio.get_running_loop().time() > until:  # drop by drop: what is here says enough
+                break
+        body = read_error_body(kind, page.decode(errors="replace"), self.secrets)
         if body.words:
             return stream_failure(self.settings.provider, body)
         what = "an HTML page" if body.is_html else "JSON"
@@ -130,12 +137,12 @@ class ResponseReader:
         if not head.strip():
             text = f"{self.settings.provider} ended the stream before the answer was complete"
             return Failure(ProviderResponseError(text), retryable=True)
-        body = read_error_body(kind, hide_secrets(head.decode(errors="replace"), self.secrets))
+        body = read_error_body(kind, head.decode(errors="replace"), self.secrets)
         text = f"{self.settings.provider} answered {status} with something that is no event stream: {body.preview}"
         return Failure(ProviderHTTPError(text, status_code=status, preview=body.preview, is_html=body.is_html))
 
     def _preview(self, data: str) -> str:
-        return read_error_body("", hide_secrets(data, self.secrets)).preview
+        return read_error_body("", data, self.secrets).preview
 
 
 def timed_out(provider: str, phase: str, seconds: float | None) -> Failure:

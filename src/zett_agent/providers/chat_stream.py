@@ -153,7 +153,8 @@ class ChatStream:
             if text:
                 self._text.append(text)
                 events.append(ModelEvent.text(text))
-        for fragment in delta.get("tool_calls") or ():
+        fragments = delta.get("tool_calls")
+        for fragment in fragments if isinstance(fragments, list) else ():
             if isinstance(fragment, Mapping) and (call_delta := self._router.add(fragment)) is not None:
                 events.append(ModelEvent.tool_call(call_delta))
         return events

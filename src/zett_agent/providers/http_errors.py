@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from http.client import responses
 from typing import Any
 
 from zett_agent.exceptions import ProviderAuthError, ProviderHTTPError, ProviderResponseError
+from zett_agent.providers.base import hide_secrets, load_json
 from zett_agent.providers.retry import Failure, retry_after_seconds
 from zett_agent.stop import StopInfo, StopReason
 
 _READ = 16_384  # a longer body is cut before any pattern looks at it
 _PREVIEW = 300
 _TITLE = 120
+_STATUS = re.compile(r"[45][0-9]{2}")
 _NEVER_RETRY = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _CONTEXT_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _CONTEXT_TEXT = re.compile(r"maximum context length|context (length|window|size) (is )?exceeded|exceeds? .*context")
@@ -46,20 +48,20 @@ class ErrorBody:
     error: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_error_body(content_type: str, text: str) -> ErrorBody:
-    """Read a body that is JSON, HTML or plain text."""
+def read_error_body(content_type: str, text: str, secrets: Sequence[str] = ()) -> ErrorBody:
+    """Read a body that is JSON, HTML or plain text; the preview shows none of ``secrets``, however they were spelt."""
     text = text[:_READ]
     head = text.lstrip()[:64].lower()
     if "html" in content_type.lower() or head.startswith(("<!doctype html", "<html", "<head", "<body")):
-        return ErrorBody(_html_preview(text), is_html=True)
+        return ErrorBody(_html_preview(text, secrets), is_html=True)
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return ErrorBody(_bounded(text, _PREVIEW))
-    return read_error_object(value)
+        value = load_json(text)
+    except ValueError:
+        return ErrorBody(_bounded(text, _PREVIEW, secrets))
+    return read_error_object(value, secrets)
 
 
-def read_error_object(value: object) -> ErrorBody:
+def read_error_object(value: object, secrets: Sequence[str] = ()) -> ErrorBody:
     """Read a decoded error: ``{"error": {...}}``, the inner object, or a bare string."""
     inner = value.get("error", value) if isinstance(value, Mapping) else value
     if not isinstance(inner, Mapping):
@@ -68,7 +70,7 @@ def read_error_object(value: object) -> ErrorBody:
     message = next((text for text in texts if isinstance(text, str) and text.strip()), None) or json.dumps(inner)
     values = (inner.get(key) for key in ("code", "type", "status"))
     words = tuple(str(value).lower() for value in values if isinstance(value, str | int))
-    return ErrorBody(_bounded(message, _PREVIEW), words, error=inner)
+    return ErrorBody(_bounded(message, _PREVIEW, secrets), words, error=inner)
 
 
 def http_failure(provider: str, status: int, body: ErrorBody, headers: Mapping[str, str]) -> Failure:
@@ -89,7 +91,7 @@ def stream_failure(provider: str, body: ErrorBody) -> Failure:
 
 def _stream_status(words: tuple[str, ...]) -> int:
     for word in words:
-        if word.isdigit() and 400 <= int(word) <= 599:
+        if _STATUS.fullmatch(word):
             return int(word)
     joined = " ".join(words)
     return next((status for pattern, status in _STATUS_OF_WORD if pattern.search(joined)), 500)
@@ -109,13 +111,13 @@ def stop_of_failure(status: int, body: ErrorBody) -> StopInfo | None:
     return None
 
 
-def transport_failure(provider: str, what: str, error: BaseException) -> Failure:
+def transport_failure(provider: str, what: str, error: BaseException, secrets: Sequence[str] = ()) -> Failure:
     """A connection that could not be made, or broke; a certificate that is not trusted is not worth another try."""
     chain = list(error_chain(error))
     untrusted = next((link for link in chain if isinstance(link, ssl.SSLCertVerificationError)), None)
     deepest = untrusted or next((link for link in reversed(chain) if str(link)), chain[-1])
     hint = "; pass an http_client that trusts it" if untrusted else ""
-    return Failure(ProviderResponseError(f"{provider}: {what}: {_describe(deepest)}{hint}"), untrusted is None)
+    return Failure(ProviderResponseError(f"{provider}: {what}: {_describe(deepest, secrets)}{hint}"), untrusted is None)
 
 
 def error_chain(error: BaseException) -> Iterator[BaseException]:
@@ -128,22 +130,22 @@ def error_chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or link.__context__
 
 
-def _describe(error: BaseException) -> str:
-    return _bounded(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, _PREVIEW)
+def _describe(error: BaseException, secrets: Sequence[str]) -> str:
+    return _bounded(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, _PREVIEW, secrets)
 
 
-def _html_preview(text: str) -> str:
+def _html_preview(text: str, secrets: Sequence[str]) -> str:
     found = _TITLE_TAG.search(text)
-    if found and (title := _bounded(_plain(found[2]), _TITLE)):
+    if found and (title := _bounded(_plain(found[2]), _TITLE, secrets)):
         return title
-    return _bounded(_plain(_HIDDEN.sub(" ", text)), _PREVIEW)
+    return _bounded(_plain(_HIDDEN.sub(" ", text)), _PREVIEW, secrets)
 
 
 def _plain(markup: str) -> str:
     return unescape(_TAG.sub(" ", markup))
 
 
-def _bounded(text: str, limit: int) -> str:
+def _bounded(text: str, limit: int, secrets: Sequence[str]) -> str:
     text = " ".join(text.split())
-    text = "".join(character for character in text if character.isprintable())
+    text = hide_secrets("".join(character for character in text if character.isprintable()), secrets)
     return text if len(text) <= limit else f"{text[:limit]}..."

@@ -162,15 +162,17 @@ class OpenAIProvider:
 
     async def _send(self, body: bytes) -> httpx2.Response | StopInfo:
         """The open response, or the stop that a refused request amounts to."""
-        client, limit = await self._client(), self.timeout.first_byte
+        limit = self.timeout.first_byte
         timer = asyncio.timeout(limit)
         try:
+            client = await self._client()
             async with timer:
                 # The SDK's own stream hides the [DONE] marker, so it is opened for its response only.
                 stream = await client.post(
                     "/chat/completions",
                     content=body,
-                    options={"headers": _STREAM_HEADERS},
+                    # A redirect would take the conversation, and keys in other headers than the usual one, elsewhere.
+                    options={"headers": _STREAM_HEADERS, "follow_redirects": False},
                     cast_to=object,
                     stream=True,
                     stream_cls=self._sdk.AsyncStream[object],
@@ -185,15 +187,17 @@ class OpenAIProvider:
             if timer.expired():
                 failure = timed_out(self.provider_name, "first_byte", limit)
             else:
-                failure = transport_failure(self.provider_name, f"cannot reach {self.base_url}", error)
+                failure = transport_failure(self.provider_name, f"cannot reach {self.base_url}", error, self._secrets)
             outcome = self._caused(failure, error)
         if isinstance(outcome, StopInfo):
             return outcome
         raise AttemptFailed(outcome)
 
     def _status(self, error: APIStatusError) -> Failure | StopInfo:
-        headers = error.response.headers
-        body = read_error_body(headers.get("content-type", ""), hide_secrets(error.response.text, self._secrets))
+        headers, text = error.response.headers, error.response.text
+        if error.response.has_redirect_location:
+            text = f"it redirects to {headers['location']}, which is not followed; see base_url"
+        body = read_error_body(headers.get("content-type", ""), text, self._secrets)
         failure = http_failure(self.provider_name, error.status_code, body, headers)
         return stop_of_failure(error.status_code, body) or self._caused(failure, error)
 

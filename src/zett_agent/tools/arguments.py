@@ -16,11 +16,13 @@ from pydantic_core import ErrorDetails
 from zett_agent.exceptions import ToolArgumentsError
 from zett_agent.messages import ToolCall
 
-#: Deeper arguments are refused: whatever copies, checks, stores or sends them again does so level by level.
-_MAX_DEPTH = 100
 _MAX_ERROR_LINES = 10
 _MAX_LINE = 300
 _ABSENT = object()
+
+MAX_DEPTH = 100
+"""How deep JSON from outside may nest: whatever copies, checks, stores or sends it again does so level by level."""
+
 # The pydantic error types that say: a container was wanted here, and this is none.
 _CONTAINER_WANTED = frozenset(
     {
@@ -95,17 +97,18 @@ def loads_strict(text: str) -> Any:
     RecursionError for what is nested too deeply.
     """
     value = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite_float)
-    if text.count("[") + text.count("{") > _MAX_DEPTH:
-        _check_depth(value, _MAX_DEPTH)
+    if text.count("[") + text.count("{") > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
+        raise RecursionError("nested too deeply")
     return value
 
 
-def _check_depth(value: object, left: int) -> None:
-    if isinstance(value, dict | list):
-        if not left:
-            raise RecursionError
-        for item in value.values() if isinstance(value, dict) else value:
-            _check_depth(item, left - 1)
+def is_deeper(value: object, levels: int) -> bool:
+    """Do lists and objects nest more than ``levels`` deep in a JSON value?"""
+    if not isinstance(value, dict | list):
+        return False
+    if not levels:
+        return True
+    return any(is_deeper(item, levels - 1) for item in (value.values() if isinstance(value, dict) else value))
 
 
 def _refuse_constant(name: str) -> float:
