@@ -98,7 +98,7 @@ class Agent:
         max_parallel_calls: int = 64,
         store: SessionStore | None = None,
     ) -> None:
-        self.model = model
+        self.model = _checked_model(model)
         self.system_prompt = system_prompt
         self.reasoning_effort = ReasoningEffort(reasoning_effort)
         self.parallel_tool_call = boolean("parallel_tool_call", parallel_tool_call)
@@ -166,7 +166,7 @@ class Agent:
         Closing it, or cancelling the task that iterates it, stops the request and waits for what it started.
         SessionBusyError when the session has a request; a failure of the request is raised after RUN_FAILED.
         """
-        return self._events(message, RequestOptions(**options))
+        return self._events(message, _options(options))
 
     async def run(self, message: str | UserMessage, **options: Unpack[RunOptions]) -> AssistantMessage:
         """As ``stream``, returning the last answer; AgentCancelledError after ``stop()``."""
@@ -174,7 +174,7 @@ class Agent:
 
     def stream_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """As ``stream``, from a machine's message: a way to wake an idle session."""
-        return self._events(InternalInput(message), RequestOptions(**options))
+        return self._events(InternalInput(message), _options(options))
 
     async def run_internal(self, message: AgentMessage, **options: Unpack[RunOptions]) -> AssistantMessage:
         """As ``run``, from a machine's message."""
@@ -182,7 +182,7 @@ class Agent:
 
     def stream_resume(self, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """Go on where the session stopped; AgentResumeError when there is nothing to go on with."""
-        return self._events(Resumption(), RequestOptions(**options))
+        return self._events(Resumption(), _options(options))
 
     async def resume(self, **options: Unpack[RunOptions]) -> AssistantMessage:
         """As ``stream_resume``, returning the answer."""
@@ -191,13 +191,13 @@ class Agent:
     async def resume_point(self, **options: Unpack[RunOptions]) -> ResumePoint | None:
         """Where ``resume`` would go on, None when it could not; no model is called and nothing is stored."""
         look = Inspection()
-        async for _ in self._events(look, RequestOptions(**options)):
+        async for _ in self._events(look, _options(options)):
             pass
         return look.point
 
     def compact(self, **options: Unpack[RunOptions]) -> AsyncIterator[AgentEvent]:
         """Let the extensions compact the session now; yields their events, and nothing when there was nothing to do."""
-        return self._events(Compaction(), RequestOptions(**options))
+        return self._events(Compaction(), _options(options))
 
     def emit_external_event(self, event: ExternalEvent, *, config: AgentRunConfig | None = None) -> list[str]:
         """Offer ``event`` to every extension and return the names of those that took it; safe from any thread.
@@ -236,8 +236,8 @@ class Agent:
     async def aclose(self) -> None:
         """Stop every request and close every extension that has something to close; the agent stays usable.
 
-        Requests on other event loops are stopped, too, and not waited for. A tool or hook of the agent that calls this
-        is cancelled with its request.
+        Requests on the event loops of other threads are stopped there. A tool or a hook of the agent that calls this is
+        cancelled with its request.
         """
         async with AsyncExitStack() as closing:  # each is closed, whatever another one raises
             for extension in reversed(self.extensions):
@@ -326,6 +326,20 @@ def _fresh(message: str | UserMessage) -> FreshInput:
     return FreshInput(copy_user_message(message))
 
 
+def _options(given: RunOptions) -> RequestOptions:
+    unknown = given.keys() - RunOptions.__annotations__.keys()
+    if unknown:
+        known = ", ".join(RunOptions.__annotations__)
+        raise TypeError(f"a request has no option {', '.join(sorted(unknown))}; it takes {known}")
+    return RequestOptions(**given)
+
+
+def _checked_model(model: AgentModel | None) -> AgentModel | None:
+    if model is not None and not callable(getattr(model, "stream", None)):
+        raise TypeError(f"model must have a stream() method, see AgentModel; {type(model).__name__} has none")
+    return model
+
+
 def _own_extensions(
     extensions: Sequence[AgentExtension] | None, store: SessionStore | None
 ) -> Sequence[AgentExtension]:
@@ -333,8 +347,13 @@ def _own_extensions(
     if extensions is None:
         memory = [InMemoryMessageAccumulator()] if store is None else []
         return [*memory, ToolGuidelinesExtension()]
+    if isinstance(extensions, AgentExtension):
+        raise TypeError(f"extensions must be a list, not a single {type(extensions).__name__}")
     names: set[str] = set()
     for extension in extensions:
+        if not isinstance(extension, AgentExtension):
+            given = f"the class {extension.__name__}" if isinstance(extension, type) else type(extension).__name__
+            raise TypeError(f"extensions must hold AgentExtension objects, not {given}")
         if isinstance(extension, InternalMessageExtension | SteeringExtension):
             raise ValueError(f"{type(extension).__name__} is built into every agent and cannot be passed")
         name = extension.name

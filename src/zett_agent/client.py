@@ -88,6 +88,14 @@ class AgentClient:
         """As ``Agent.get_state``."""
         return self.agent.get_state(session_id)
 
+    def is_conflict(self, session_id: str) -> bool:
+        """As ``Agent.is_conflict``."""
+        return self.agent.is_conflict(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """As ``Agent.forget``."""
+        self.agent.forget(session_id)
+
     def sync(self, *, runtime: SyncRuntime | None = None) -> SyncObject:
         """The same object with methods that block, for code without ``async``; see ``zett_agent.sync``."""
         return SyncObject(self, runtime=runtime)

@@ -165,7 +165,7 @@ async def test_a_history_can_be_joined_with_messages_like_a_tuple() -> None:
     await agent.run("hello")
     history, extra = agent.state.messages, UserMessage(content="more")
     assert history + (extra,) == (*history, extra)  # noqa: RUF005 - the operator is what is tested
-    assert [extra] + history == (extra, *history)  # type: ignore[operator]  # noqa: RUF005
+    assert [extra] + history == (extra, *history)  # noqa: RUF005
 
 
 def test_the_door_has_a_blocking_view() -> None:

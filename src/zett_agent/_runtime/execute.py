@@ -41,10 +41,11 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
     except BaseException as raised:
         if run.phase.ended:  # it did not stop within its bound and was given up, or Ctrl-C came after the outcome
             return raised
-        if isinstance(raised, asyncio.CancelledError) and (run.cancel_requested or _cancelled_from_outside()):
+        error: BaseException | None = run.broken
+        if error is None and isinstance(raised, asyncio.CancelledError) and _is_an_order(run):
             await cancel(run)
             return None
-        error = run.broken or request_failure(raised)
+        error = error or request_failure(raised)
         await fail(run, error)
         return error
 
@@ -79,9 +80,10 @@ async def stop_requests(runs: Iterable[Run]) -> None:
         name_late(late, CLOSE_BOUND)
 
 
-def _cancelled_from_outside() -> bool:
+def _is_an_order(run: Run) -> bool:
+    """Whether a CancelledError came because somebody stops the request: ``stop()``, the consumer, the loop's end."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return run.cancel_requested or (task is not None and task.cancelling() > 0)
 
 
 async def _release(run: Run) -> None:

@@ -25,6 +25,7 @@ from zett_agent.providers.sse import EventStreamDecoder, ServerSentEvent
 _TAIL_SECONDS = 5.0  # of silence after the finish reason: usage and [DONE] follow soon or not at all
 _DRAIN_SECONDS = 0.1  # after [DONE]: a body read to its end leaves a connection that can be used again
 _PAGE_BYTES = 16_384
+_PIECE_BYTES = 65_536
 
 
 class HttpResponse(Protocol):
@@ -62,9 +63,12 @@ class ResponseReader:
                 raise AttemptFailed(await self._page(response.status_code, kind, chunks))
             while (chunk := await self._next(chunks, answer)) is not None:
                 head = head or chunk[:_PAGE_BYTES]
-                for event in self._decode(decoder, chunk):
-                    for model_event in self._read(event, answer):
-                        yield model_event
+                for start in range(0, len(chunk), _PIECE_BYTES):
+                    if start:  # a chunk that was megabytes once unpacked: others have their turn
+                        await asyncio.sleep(0)
+                    for event in self._decode(decoder, chunk[start : start + _PIECE_BYTES]):
+                        for model_event in self._read(event, answer):
+                            yield model_event
         for event in decoder.close():
             for model_event in self._read(event, answer):
                 yield model_event

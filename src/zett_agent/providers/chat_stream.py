@@ -13,11 +13,29 @@ from zett_agent.model import ModelEvent, ModelResponse, ModelUsage, ToolCallDelt
 from zett_agent.providers.base import dump_json
 from zett_agent.providers.chat_wire import EXTRA_CONTENT, ChatSettings
 from zett_agent.stop import StopInfo, StopReason, classify_stop
-from zett_agent.tools.arguments import tool_call_from_arguments
+from zett_agent.tools.arguments import tool_call_from_arguments, utf8_text
 
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 _CACHE_READ = ("prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")
 _CACHE_WRITE = ("cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens")
+
+
+class _Halves:
+    """Joins characters that a service cut in two, as those do that count in UTF-16; one that stays half is U+FFFD."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: dict[str, str] = {}
+
+    def joined(self, channel: str, text: str) -> str:
+        """``text`` with what ``channel`` held back, but for a first half at its end."""
+        if not text or (text.isascii() and not self._held):
+            return text
+        text = self._held.pop(channel, "") + text
+        if "\ud800" <= text[-1] <= "\udbff":
+            self._held[channel], text = text[-1], text[:-1]
+        return utf8_text(text)
 
 
 @dataclass(slots=True)
@@ -30,9 +48,12 @@ class _Call:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     extra: JsonValue = None
+    halves: _Halves = field(default_factory=lambda: _Halves())
 
     def is_complete(self) -> bool:
         """True when the arguments so far are a whole JSON value."""
+        if not self.arguments[-1].rstrip().endswith("}"):  # most fragments: all of them are looked at for few
+            return False
         try:
             json.loads("".join(self.arguments))
         except (ValueError, RecursionError):
@@ -51,7 +72,7 @@ class CallRouter:
     def add(self, fragment: Mapping[str, Any]) -> ToolCallDelta | None:
         """Take one element of ``delta.tool_calls``; None when it says nothing new."""
         function = _mapping(fragment.get("function"))
-        wire_id, name = _text(fragment.get("id")), _text(function.get("name"))
+        wire_id, name = utf8_text(_text(fragment.get("id"))), utf8_text(_text(function.get("name")))
         raw = function.get("arguments")
         arguments = dump_json(raw) if isinstance(raw, Mapping) else _text(raw)
         index = fragment.get("index")
@@ -67,6 +88,7 @@ class CallRouter:
             self._by_id.setdefault(wire_id, call)
         name_delta = _new_part(call.name, name)
         call.name += name_delta
+        arguments = call.halves.joined("arguments", arguments)
         if arguments:
             call.arguments.append(arguments)
         if (extra := fragment.get("extra_content")) is not None:
@@ -117,6 +139,7 @@ class ChatStream:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refusal = ""
+        self._halves = _Halves()
         self._router = CallRouter()
         self._usage: dict[str, Any] = {}
         self._finish_reason: str | None = None
@@ -144,12 +167,14 @@ class ChatStream:
 
     def _delta(self, delta: Mapping[str, Any]) -> list[ModelEvent]:
         events: list[ModelEvent] = []
-        if reasoning := next((text for key in _REASONING_KEYS if (text := _text(delta.get(key)))), ""):
+        join = self._halves.joined
+        reasoning = next((text for key in _REASONING_KEYS if (text := _text(delta.get(key)))), "")
+        if reasoning := join("reasoning", reasoning):
             self._reasoning.append(reasoning)
             events.append(ModelEvent.reasoning(reasoning))
-        refusal = _text(delta.get("refusal"))
+        refusal = join("refusal", _text(delta.get("refusal")))
         self._refusal += refusal
-        for text in (_content(delta.get("content")), refusal):
+        for text in (join("content", _content(delta.get("content"))), refusal):
             if text:
                 self._text.append(text)
                 events.append(ModelEvent.text(text))

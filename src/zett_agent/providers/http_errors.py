@@ -23,9 +23,10 @@ _STATUS = re.compile(r"[45][0-9]{2}")
 _NEVER_RETRY = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _CONTEXT_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 _CONTEXT_TEXT = re.compile(r"maximum context length|context (length|window|size) (is )?exceeded|exceeds? .*context")
-_TITLE_TAG = re.compile(r"<(title|h[1-3])\b[^>]*>(.*?)</\1>", re.IGNORECASE | re.DOTALL)
-_HIDDEN = re.compile(r"<(script|style)\b.*?</\1>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
+# What is never closed reaches to the end: a search that fails there would begin anew at each of a thousand openings.
+_TITLE_TAG = re.compile(r"<(title|h[1-3])\b[^<>]*>(.*?)(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^<>]*>")
 # The words that services put in ``code`` or ``type`` of an error object inside a stream, where no status can say it.
 _STATUS_OF_WORD = (
     (re.compile(r"rate_?limit|too_many|quota|billing"), 429),

@@ -68,8 +68,8 @@ class Prepared:
 class AgentTool:
     """A tool: ``handler`` is an async callable that takes the arguments by name; ``parameters`` is their JSON schema.
 
-    ``timeout`` is in seconds. ``idempotent`` says that running a call again does no harm. A ``deferred`` tool is
-    offered only once it was searched for; ``local_tool_search`` marks the tool that searches. Raises ValueError.
+    ``timeout`` is in seconds. ``idempotent`` says that running a call again does no harm. A ``deferred`` tool may
+    be held back by what searches for tools; ``local_tool_search`` marks the tool that searches. Raises ValueError.
     """
 
     name: str
