@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -136,9 +135,8 @@ async def test_loop_03_a_sync_tool_that_sleeps_blocks_nobody_and_its_late_result
 
     heart = asyncio.create_task(beat())
     stage = await scene([call("sleep")], "done", tools=[named("sleep", sleep, timeout=0.01)])
-    begin = time.monotonic()
     outcome = await stage.play()
-    assert time.monotonic() - begin < 5
+    assert not release.is_set()
     assert beats > 5
     release.set()
     heart.cancel()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 
 from zett_agent._runtime.closing import cancel, complete, fail, finish_pass
 from zett_agent._runtime.faults import request_failure
@@ -12,7 +11,7 @@ from zett_agent._runtime.hooks import each
 from zett_agent._runtime.loop import run_turns
 from zett_agent._runtime.opening import Compaction, Inspection, Start, inspect, load_context, take_input
 from zett_agent._runtime.run import LOG, Run, StopAfterTurn
-from zett_agent._runtime.supervisor import CLOSE_BOUND, name_late
+from zett_agent._runtime.supervisor import CLOSE_BOUND, join, name_late
 from zett_agent.storage.base import SessionStore
 
 
@@ -41,11 +40,10 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
     except BaseException as raised:
         if run.phase.ended:  # it did not stop within its bound and was given up, or Ctrl-C came after the outcome
             return raised
-        error: BaseException | None = run.broken
-        if error is None and isinstance(raised, asyncio.CancelledError) and _is_an_order(run):
+        if run.broken is None and isinstance(raised, asyncio.CancelledError) and _is_an_order(run):
             await cancel(run)
             return None
-        error = error or request_failure(raised)
+        error = run.broken or request_failure(raised)
         await fail(run, error)
         return error
 
@@ -66,18 +64,26 @@ async def _begin(run: Run, start: Start, store: SessionStore | None) -> bool:
 
 
 async def stop_requests(runs: Iterable[Run]) -> None:
-    """Stop ``runs`` and wait within a bound for those of this loop; a cancel ends the wait, for one of them may be ours."""
-    own: set[asyncio.Task[None]] = set()
-    for run, producer in [(run, run.producer) for run in runs if run.producer is not None]:
-        if producer.get_loop() is asyncio.get_running_loop():
-            run.cancel()
-            own.add(producer)
-        else:
-            with suppress(RuntimeError):  # its loop is closed
-                producer.get_loop().call_soon_threadsafe(run.cancel)
-    if own := own - {asyncio.current_task()}:
-        _, late = await asyncio.wait(own, timeout=CLOSE_BOUND)
-        name_late(late, CLOSE_BOUND)
+    """Stop ``runs`` and wait for them within a bound. A cancel ends the wait: one of them may be the caller's own."""
+    stopped = [_stopped(run, run.producer) for run in runs if run.producer is not None]
+    ends = {end for end in stopped if end is not None and end is not asyncio.current_task()}
+    if ends:
+        _, late = await asyncio.wait(ends, timeout=CLOSE_BOUND)
+        name_late((end for end in late if isinstance(end, asyncio.Task)), CLOSE_BOUND)
+
+
+def _stopped(run: Run, producer: asyncio.Task[None]) -> asyncio.Future[None] | None:
+    """Stop ``run`` on the loop where it is; what is done at its end, None when that loop is closed."""
+    home = producer.get_loop()
+    if home is asyncio.get_running_loop():
+        run.cancel()
+        return producer
+    try:
+        home.call_soon_threadsafe(run.cancel)
+    except RuntimeError:
+        LOG.warning("%s belongs to an event loop that is closed", producer.get_name())
+        return None
+    return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(join([producer], CLOSE_BOUND), home))
 
 
 def _is_an_order(run: Run) -> bool:

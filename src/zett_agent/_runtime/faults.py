@@ -18,8 +18,8 @@ def failure_text(error: BaseException) -> str:
 def request_failure(raised: BaseException) -> BaseException:
     """What a request fails with when a hook or the model raised this.
 
-    A CancelledError that nobody ordered, SystemExit and their like come in an AgentProtocolError: raised as they are they
-    would pass every handler, and end an event loop that serves other sessions. Ctrl-C stays what it is.
+    A CancelledError that nobody ordered, SystemExit and their like come in an AgentProtocolError: raised as they are
+    they would pass every handler, and end an event loop that serves other sessions. Ctrl-C stays what it is.
     """
     if isinstance(raised, Exception | KeyboardInterrupt):
         return raised

@@ -28,9 +28,9 @@ class Ticket:
         self._future: asyncio.Future[ExternalEvent] = self._loop.create_future()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def result(self) -> ExternalEvent:
+    def result(self) -> asyncio.Future[ExternalEvent]:
         """The answer, or the declared default once the time is up; ToolTimeoutError when there is none."""
-        return await self._future
+        return self._future  # and no coroutine around it: thousands may wait
 
     def call_later(self, seconds: float, book: Waitbook) -> None:
         """Let the wait expire after ``seconds``."""
@@ -49,6 +49,7 @@ class Ticket:
             self._loop.call_soon_threadsafe(self._deliver, outcome)
 
     def _deliver(self, outcome: ExternalEvent | BaseException | None) -> None:
+        self.forget_time()
         if self._future.done():
             return
         if outcome is None:

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -36,6 +37,8 @@ def guarded(work: Callable[[], int]) -> int:
     """Do ``work`` and return its exit status; what cannot work at all is one line on standard error."""
     _tolerate_narrow_encodings()
     try:
+        if sys.flags.optimize > 1:
+            raise UsageFault("python -OO removes the docstrings that tools are made of; use -O at most")
         return work()
     except UsageFault as fault:
         complain(fault)
@@ -48,12 +51,19 @@ def guarded(work: Callable[[], int]) -> int:
         return USAGE
     except SystemExit as done:  # --help and --version
         return done.code if isinstance(done.code, int) else COMPLETED
-    except BrokenPipeError:
-        # Whoever read our output has left. Python would complain about that once more while it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # else whoever read our output has left
+            complain(error)
+        _drop_output()
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _drop_output() -> None:
+    """What could not be written stays unwritten; Python would complain once more while it closes the stream."""
+    with suppress(AttributeError, OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(options: Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 
 from zett_agent.cli.text import one_line
 
@@ -24,7 +25,8 @@ def complain(problem: str | BaseException, *, secrets: Iterable[str] = ()) -> No
     for secret in secrets:
         if secret:
             text = text.replace(secret, "***")
-    print(f"zett: {one_line(text)}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # there is nowhere left to say it
+        print(f"zett: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def describe(error: BaseException) -> str:

@@ -120,7 +120,7 @@ class Approval:
         """The arguments with those of ``text`` in their place."""
         try:
             given = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             given = None
         if not isinstance(given, dict):
             example = json.dumps(dict(list(self.arguments.items())[:1]), ensure_ascii=False, default=str)

@@ -250,7 +250,7 @@ def _answer(event: AgentEvent) -> str:
     text = event.message.text if isinstance(event.message, ToolMessage) else ""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     if event.tool_calls[0].name == "ask_user" and isinstance(value, dict) and isinstance(value.get("payload"), dict):
         value = value["payload"].get("answer") or "no answer"

@@ -54,8 +54,8 @@ async def answer(
         with interrupts.stopping(client.stop):
             try:
                 last = await _follow(client, prompt, as_json=as_json)
-            except BrokenPipeError:
-                raise  # whoever read our output has left
+            except OSError:
+                raise  # what we print cannot be written
             except Exception as error:
                 complain(error, secrets=secrets)
                 return FAILED
@@ -78,7 +78,8 @@ def _outcome(last: AgentEvent | None, *, as_json: bool) -> int:
         complain("interrupted")
         return INTERRUPTED
     if not as_json:
-        print(visible(message.content) if sys.stdout.isatty() else utf8_text(message.content), flush=True)
+        watched = sys.stdout is not None and sys.stdout.isatty()
+        print(visible(message.content) if watched else utf8_text(message.content), flush=True)
     if message.stop is not None and not message.stop.ok:
         complain(f"the model stopped: {message.stop.describe()}")
         return STOPPED_BY_MODEL

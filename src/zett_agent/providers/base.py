@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
 
@@ -173,9 +174,11 @@ def check_texts(name: str, value: object) -> tuple[str, ...]:
 
 def validate_extra_headers(value: object) -> dict[str, str]:
     """Return a copy of a mapping from header names to values; ValueError names the field, never a value."""
-    headers = _texts("extra_headers", value)
-    if not all(text.isascii() and text.isprintable() for pair in headers.items() for text in pair):
+    headers = {name: text.strip() for name, text in _texts("extra_headers", value).items()}
+    if not all(text.isascii() and text.isprintable() for text in headers.values()):
         raise ValueError("extra_headers must hold printable ASCII characters only")
+    if wrong := next((name for name in headers if not _HEADER_NAME.fullmatch(name)), None):
+        raise ValueError(f"extra_headers has a name that no header can have: {wrong!r}")
     return headers
 
 
