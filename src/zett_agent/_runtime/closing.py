@@ -109,7 +109,7 @@ async def _safely(what: str, error: BaseException | None, work: Callable[..., Aw
     """Do ``work``; its failure becomes a note on the request's error and a warning in the log."""
     try:
         await work(*given)
-    except (KeyboardInterrupt, GeneratorExit):
+    except GeneratorExit:
         raise
     except BaseException as failure:
         # CancelledError too: the request is ending already, and what remains to be done must be done.

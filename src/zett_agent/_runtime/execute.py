@@ -38,8 +38,8 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
     except GeneratorExit:
         raise  # the loop is gone: nothing can be awaited any more
     except BaseException as raised:
-        if run.phase.ended:  # it did not stop within its bound and was given up, or Ctrl-C came after the outcome
-            return raised
+        if run.phase.ended:  # it did not stop within its bound and was given up: nobody is there to be told
+            return None
         if run.broken is None and isinstance(raised, asyncio.CancelledError) and _is_an_order(run):
             await cancel(run)
             return None

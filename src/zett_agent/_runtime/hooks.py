@@ -27,9 +27,7 @@ def tell(hooks: tuple[Callable[..., None], ...], *arguments: object) -> None:
     for hook in hooks:
         try:
             hook(*arguments)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as failure:
+        except BaseException as failure:  # whatever it is, it must not keep a session busy or change an outcome
             _LOG.warning("%s failed, which it must not", hook.__qualname__, exc_info=failure)
 
 

@@ -195,6 +195,7 @@ class Transcript:
         for position in doomed:
             del self._items[position]
             self._restored_to -= 1
+            self._batch_at -= position < self._batch_at
 
     def since_restored(self) -> Sequence[AnyMessage]:
         """What joined the history since it was restored."""

@@ -89,5 +89,5 @@ def run(work: Callable[[Interrupts], Awaitable[int]]) -> int:
     """Run ``work`` in a loop of its own; the exit status, also when Ctrl-C ends the loop itself."""
     try:
         return asyncio.run(interruptible(work))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):  # the loop's own answer to Ctrl-C before and after ours
         return SIGNALLED + signal.SIGINT

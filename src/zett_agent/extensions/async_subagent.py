@@ -200,8 +200,10 @@ class AsyncSubAgentExtension(SubAgentExtension):
 
     async def end_session(self, session_id: str) -> None:
         """Cancel and drop the tasks of a child that has ended: nobody is left to be told."""
-        await self._stop(self._board.tasks(session_id))
-        self.forget(session_id)
+        try:
+            await self._stop(self._board.tasks(session_id))
+        finally:
+            self.forget(session_id)
 
     def build_tools(
         self, context: AgentRunContext, subagents: Mapping[str, SubAgentDefinition]

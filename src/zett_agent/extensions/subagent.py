@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 from weakref import WeakKeyDictionary
@@ -272,11 +273,10 @@ class SubAgentExtension(AgentExtension):
 
     async def _close_child(self, child: Child) -> None:
         """Stop what the child left running, and forget it."""
-        try:
+        async with AsyncExitStack() as ending:  # each is told, whatever another one raises
+            ending.callback(self._drop_child, child)
             for extension in _family(child.agent.extensions):
-                await extension.end_session(child.session_id)
-        finally:
-            self._drop_child(child)
+                ending.push_async_callback(extension.end_session, child.session_id)
 
     def _drop_child(self, child: Child) -> None:
         child.leave()

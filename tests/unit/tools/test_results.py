@@ -176,3 +176,28 @@ def test_args_05_every_result_is_strict_json_in_utf_8(value: object) -> None:
     text.encode()
     if not isinstance(value, str):
         json.loads(text, parse_constant=refuse)
+
+
+def test_args_05_an_iterator_that_fails_half_way_is_no_shorter_result() -> None:
+    def rows() -> Iterator[int]:
+        yield 1
+        raise OSError("the line is lost")
+
+    for value in (rows(), {"rows": rows()}):
+        with pytest.raises(ToolError, match="cannot be read again"):
+            serialize_result(value)
+
+
+def test_whatever_a_value_raises_while_it_is_read_is_a_tool_error() -> None:
+    class Closed(Mapping[str, int]):
+        def __getitem__(self, key: str) -> int:
+            raise OSError("closed")
+
+        def __iter__(self) -> Iterator[str]:
+            raise OSError("closed")
+
+        def __len__(self) -> int:
+            return 1
+
+    with pytest.raises(ToolError, match="the returned Closed cannot be written as JSON: closed"):
+        serialize_result(Closed())
