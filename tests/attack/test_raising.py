@@ -225,3 +225,18 @@ async def test_a_listener_that_raises_while_a_request_is_cancelled_still_lets_it
     recorder = await EventRecorder().record(stage.agent.stream("hi"))
     assert recorder.events[-1].type is AgentEventType.RUN_CANCELLED
     assert len(story(stage.agent.state.messages)) == 3
+
+
+async def test_rule_1_a_call_that_somebody_cancels_before_its_first_step_fails_the_request_and_is_closed() -> None:
+    @tool
+    async def alone() -> str:
+        """Cancel the others."""
+        for task in asyncio.all_tasks():
+            if task.get_name() == "zett call b":
+                task.cancel()
+        return "alone"
+
+    stage = await scene([call("alone", id="a"), call("add", id="b", left=1, right=1)], "never", tools=[alone, add])
+    outcome = await stage.play()
+    assert isinstance(outcome.error, AgentProtocolError) and "CancelledError" in str(outcome.error)
+    assert outcome.story[-2:] == ["tool a ok: alone", "tool b failed: Not run: the request was stopped first."]

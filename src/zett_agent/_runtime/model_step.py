@@ -129,8 +129,13 @@ def _own_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     own: list[ToolCall] = []
     taken: set[str] = set()
     for call in calls:
-        call_id = call.id if isinstance(call.id, str) else ""
-        if not call_id.strip() or call_id in taken or run.transcript.knows_call(call_id):
+        call_id = call.id
+        if (
+            not isinstance(call_id, str)
+            or not call_id.strip()
+            or call_id in taken
+            or run.transcript.knows_call(call_id)
+        ):
             call_id = f"call_{new_uuid7()}"
         taken.add(call_id)
         own.append(_own_call(call, call_id))

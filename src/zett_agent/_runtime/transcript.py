@@ -232,8 +232,11 @@ class Transcript:
         before = bisect(self._settled, order)
         self._settled.insert(before, order)
         at = self._batch_at + 1 + before
-        self._own(at)
-        self._items.insert(at, result)
+        if at == len(self._items):
+            self._items.append(result)
+        else:
+            self._own(at)
+            self._items.insert(at, result)
         if not self._open:
             after, self._after = self._after, []
             for message in after:

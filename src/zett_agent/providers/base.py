@@ -177,8 +177,8 @@ def validate_extra_headers(value: object) -> dict[str, str]:
     headers = {name: text.strip() for name, text in _texts("extra_headers", value).items()}
     if not all(text.isascii() and text.isprintable() for text in headers.values()):
         raise ValueError("extra_headers must hold printable ASCII characters only")
-    if wrong := next((name for name in headers if not _HEADER_NAME.fullmatch(name)), None):
-        raise ValueError(f"extra_headers has a name that no header can have: {wrong!r}")
+    if not all(_HEADER_NAME.fullmatch(name) for name in headers):
+        raise ValueError("extra_headers has a name that no header can have")
     return headers
 
 

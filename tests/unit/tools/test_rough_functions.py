@@ -6,7 +6,7 @@ import json
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import lru_cache, partial
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ async def yields_later(x: int) -> AsyncIterator[int]:
     yield x
 
 
-class Callable_:
+class Counter:
     """A thing."""
 
     def __call__(self, x: int) -> int:
@@ -58,7 +58,7 @@ def taking(annotation: Any, *defaults: Any) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    "thing", [partial(plain, 1), Callable_(), Callable_, classmethod(plain), tool(plain), 5, yields, yields_later]
+    "thing", [partial(plain, 1), Counter(), Counter, classmethod(plain), tool(plain), 5, yields, yields_later]
 )
 def test_what_is_no_function_with_a_result_is_refused_in_words(thing: Any) -> None:
     with pytest.raises(ValueError, match=r"made of a function|yields"):
@@ -76,7 +76,7 @@ def test_an_annotation_that_cannot_be_used_names_the_tool(annotation: Any) -> No
 
 def test_a_parameter_that_pydantic_takes_for_a_constant_is_not_lost_in_silence() -> None:
     with pytest.raises(ValueError, match="parameter x has an annotation that makes it a constant"):
-        tool(taking(Final[int], 3))
+        tool(taking(ClassVar[int], 3))
 
 
 def test_two_parameters_with_one_name_for_the_model_are_refused() -> None:
