@@ -42,6 +42,28 @@ def test_two_servers_run_side_by_side_and_each_ends_with_its_block(model_server:
     assert ends(other.url) and is_listening(model_server.url)
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are looked up in /proc")
+def test_a_server_that_still_loads_ends_with_the_process_that_started_it(model_server: LocalModel) -> None:
+    parent = subprocess.Popen([sys.executable, "-m", "zett_agent.testing.local_model"], stdout=subprocess.DEVNULL)
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    deadline = time.monotonic() + 10
+    while not (found := children.read_text().split()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait(10)
+    while any(is_alive(pid) for pid in found):
+        assert time.monotonic() < deadline + 10
+        time.sleep(0.05)
+
+
+def is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_the_server_ends_with_the_process_that_started_it(model_server: LocalModel, sign: signal.Signals) -> None:
     parent = subprocess.Popen(

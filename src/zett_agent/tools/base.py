@@ -233,7 +233,7 @@ def tool(
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
         doc = parse_docstring(function.__doc__)
-        called = name or getattr(function, "__name__", type(function).__name__)
+        called = name or str(getattr(function, "__name__", type(function).__name__))
         schema = _schema(called, function, doc, strict=strict)
         return FunctionTool(
             name=called,

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from zett_agent import create_agent
 from zett_agent.exceptions import ToolArgumentsError
+from zett_agent.messages import ToolMessage
 from zett_agent.testing import ScriptedModel, call, raw_call, text
 from zett_agent.tools.base import FunctionTool, tool
 
@@ -57,9 +58,7 @@ def taking(annotation: Any, *defaults: Any) -> Callable[..., Any]:
     return rough
 
 
-@pytest.mark.parametrize(
-    "thing", [partial(plain, 1), Counter(), Counter, classmethod(plain), tool(plain), 5, yields, yields_later]
-)
+@pytest.mark.parametrize("thing", [partial(plain, 1), Counter(), Counter, tool(plain), 5, yields, yields_later])
 def test_what_is_no_function_with_a_result_is_refused_in_words(thing: Any) -> None:
     with pytest.raises(ValueError, match=r"made of a function|yields"):
         tool(thing)
@@ -90,11 +89,12 @@ def test_two_parameters_with_one_name_for_the_model_are_refused() -> None:
 
 @pytest.mark.parametrize("function", [lru_cache(plain), staticmethod(plain)])
 async def test_a_wrapped_function_is_a_tool(function: Any) -> None:
-    assert await tool(function).invoke({"x": 3}) == 3
+    made: FunctionTool[..., int] = tool(function)
+    assert await made.invoke({"x": 3}) == 3
 
 
 @tool
-def selfish(self: int) -> int:  # noqa: PLW0211  # a name like any other
+def selfish(self: int) -> int:
     """Take a parameter with an unlucky name."""
     return self
 
@@ -117,7 +117,8 @@ async def test_a_validator_that_raises_anything_fails_its_call_and_not_the_reque
     agent = await create_agent(model, tools=[rough])
     assert (await agent.run("Go")).content == "So be it."
     result = model.requests[1].messages[-2]
-    assert result.content.startswith(f"The arguments cannot be checked: {type(error).__name__}")
+    assert isinstance(result, ToolMessage)
+    assert result.text.startswith(f"The arguments cannot be checked: {type(error).__name__}")
 
 
 async def test_a_validator_that_raises_only_for_repaired_arguments_fails_its_call() -> None:
