@@ -11,8 +11,10 @@ import pytest
 
 from zett_agent._runtime import journal
 from zett_agent.agent import Agent, AgentRunConfig
+from zett_agent.client import create_agent
 from zett_agent.context import AgentRunContext
-from zett_agent.events import ExtensionEvent
+from zett_agent.dispatcher import AgentEventDispatcher
+from zett_agent.events import AgentEvent, AgentEventType, ExtensionEvent
 from zett_agent.exceptions import AgentCancelledError, StorageError
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.base import AgentExtension, ModelRequestNext
@@ -73,9 +75,8 @@ async def test_a_subclass_may_override_on_model_request_of_an_extension_that_did
             self, context: AgentRunContext, request: ModelRequest, call_next: ModelRequestNext
         ) -> AsyncIterator[ModelEvent]:
             self.requests += 1
-            async with aclosing(call_next(request)) as stream:  # type: ignore[type-var]  # an async generator
-                async for event in stream:
-                    yield event
+            async for event in super().on_model_request(context, request, call_next):
+                yield event
 
     guidelines = Counting()
     agent = await Agent.create(ScriptedModel([text("hi")]), extensions=[guidelines])
@@ -131,6 +132,42 @@ async def test_a_stop_that_comes_while_the_outcome_is_written_is_too_late() -> N
     assert outcomes == ["completed"]
 
 
+async def test_a_cancel_from_outside_while_the_outcome_is_written_writes_no_second_one() -> None:
+    store = SlowStore()
+    agent = await Agent.create(ScriptedModel([text("done")]), store=store, config=SESSION)
+    running = asyncio.create_task(agent.run("hello"))
+    await store.closing.wait()
+    producer = agent._sessions.runs[0].producer
+    assert producer is not None
+    producer.cancel()
+    with pytest.raises(AgentCancelledError):
+        await running
+    outcomes = [record for record in await store.load("s") if record.kind is RecordKind.REQUEST_CLOSED]
+    assert outcomes == []  # nobody knows whether the first was written, so nothing contradicts it
+
+
+async def test_a_lease_that_is_lost_while_the_outcome_is_written_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost = asyncio.Event()
+
+    class Losing(SlowStore):
+        async def renew(self, lease: Lease) -> Lease:
+            await self.closing.wait()
+            lost.set()
+            raise StorageError("the lease is lost")
+
+    monkeypatch.setattr(journal, "LEASE_SECONDS", 0.003)
+    store = Losing()
+    agent = await Agent.create(ScriptedModel([text("done")]), store=store, config=SESSION)
+    running = asyncio.create_task(agent.run("hello"))
+    await lost.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    store.go_on.set()
+    assert (await running).content == "done"
+
+
 async def test_a_request_that_loses_its_lease_fails_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     class Forgetful(MemorySessionStore):
         async def renew(self, lease: Lease) -> Lease:
@@ -173,4 +210,19 @@ def test_the_door_has_a_blocking_view() -> None:
         agent.initialize()
         assert agent.run("hello").content == "done"
         assert agent.stop() is False
-        assert AgentCancelledError is not None
+
+
+def test_the_client_and_the_dispatcher_have_a_blocking_view() -> None:
+    seen: list[str] = []
+
+    class Callbacks(AgentEventDispatcher):
+        async def on_run_completed_event(self, event: AgentEvent) -> None:
+            seen.append(event.type.value)
+
+    dispatcher = Callbacks()
+    client = asyncio.run(create_agent(ScriptedModel([text("done")]), event_dispatcher=dispatcher))
+    with client.sync() as blocking:
+        assert blocking.run("hello").content == "done"
+    with dispatcher.sync() as callbacks:
+        callbacks.dispatch(AgentEvent(AgentEventType.RUN_COMPLETED, "s"))
+    assert seen == ["run_completed", "run_completed"]

@@ -105,13 +105,10 @@ class HookChain:
 
 def _subscribed(extension: AgentExtension) -> tuple[type[ExtensionEvent], ...]:
     """What ``on_event`` wants: ``subscribes`` is for the class that declares it, and for those that inherit both."""
-    if "on_event" not in vars(extension):
-        for cls in type(extension).__mro__:
-            if "subscribes" in vars(cls):
-                return tuple(extension.subscribes)
-            if "on_event" in vars(cls):
-                break
-    return (ExtensionEvent,)
+    nearest = next(cls for cls in type(extension).__mro__ if {"subscribes", "on_event"} & vars(cls).keys())
+    if "on_event" in vars(extension) or "subscribes" not in vars(nearest):
+        return (ExtensionEvent,)
+    return tuple(extension.subscribes)
 
 
 def _overrides(extension: AgentExtension, hook: str) -> bool:

@@ -296,3 +296,8 @@ def test_args_06_a_field_that_the_schema_does_not_show_keeps_its_null() -> None:
 def test_a_dictionary_key_named_like_the_tag_of_a_union_does_no_harm() -> None:
     with pytest.raises(ToolArgumentsError):
         checked(numbers={"int": None})
+
+
+def test_many_lists_beside_each_other_are_not_deep() -> None:
+    wide = [1, *[[]] * 200]
+    assert decode_tool_arguments(json.dumps({"wide": wide})) == {"wide": wide}
