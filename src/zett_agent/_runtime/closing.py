@@ -40,6 +40,7 @@ async def finish_pass(run: Run) -> None:
 
 async def fail(run: Run, error: BaseException) -> None:
     """Close what is open, commit the outcome failed, tell the extensions and the consumer."""
+    run.decided = False  # writing the outcome may be what failed; hooks that hang can be cancelled again
     await _close_history(run, error)
     await _return_input(run, error)
     await _commit(run, AgentPhase.FAILED, error)
