@@ -34,6 +34,17 @@ def json_object(
     return result
 
 
+def utf8_text(text: str) -> str:
+    """Return ``text`` so that it encodes to UTF-8: surrogate pairs are joined, lone surrogates become U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def copy_json(value: Any) -> Any:  # Any: whatever a model sent; JSON in, JSON out
     """A copy of a JSON value that shares nothing mutable with it."""
     if isinstance(value, dict):

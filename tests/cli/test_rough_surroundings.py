@@ -99,14 +99,13 @@ def test_deep_json_as_an_answer_is_unclear() -> None:
         Approval("call_1", "s", "add", {"left": 1}).read(f"e {DEEP}")
 
 
-@pytest.mark.parametrize("times", [1, 2, 4])
-def test_ctrl_c_at_any_moment_leaves_without_a_traceback(times: int) -> None:
+def test_ctrl_c_at_any_moment_leaves_without_a_traceback() -> None:
     seed = random.SystemRandom().randrange(2**32)
     print("seed", seed)
     dice = random.Random(seed)
     hang = threading.Event()
     with chat_server(lambda body: ["a", hang, "b"]) as server:
-        for _ in range(5):
+        for _ in range(8):
             child = subprocess.Popen(
                 [sys.executable, "-m", "zett_agent.cli", "run", "x", "--base-url", server.url, "--model", "m"],
                 stdin=subprocess.DEVNULL,
@@ -116,9 +115,7 @@ def test_ctrl_c_at_any_moment_leaves_without_a_traceback(times: int) -> None:
             )
             # Before that Python itself is starting, which is not ours to guard.
             time.sleep(dice.uniform(0.15, 1.2))
-            for _ in range(times):
-                child.send_signal(signal.SIGINT)
-                time.sleep(dice.choice([0, 0.001, 0.05]))
+            child.send_signal(signal.SIGINT)
             said = child.communicate(timeout=SECONDS)[0].decode()
             assert "Traceback" not in said and "ignored" not in said, said
             assert child.returncode in (SIGNALLED + signal.SIGINT, -signal.SIGINT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zett_agent.exceptions import AgentProtocolError, ToolError
-from zett_agent.tools.arguments import utf8_text
+from zett_agent.json_types import utf8_text
 
 
 def failure_text(error: BaseException) -> str:

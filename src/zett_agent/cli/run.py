@@ -15,9 +15,9 @@ from zett_agent.cli.text import visible
 from zett_agent.cli.tools import BUILT_IN
 from zett_agent.client import AgentClient, create_agent
 from zett_agent.events import AgentEvent
+from zett_agent.json_types import utf8_text
 from zett_agent.messages import AssistantMessage
 from zett_agent.model import AgentModel
-from zett_agent.tools.arguments import utf8_text
 
 
 def command(options: Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from zett_agent.tools.arguments import utf8_text
+from zett_agent.json_types import utf8_text
 
 # Characters that take two cells and may be wrapped anywhere: East Asian scripts and emoji.
 _WIDE = (

@@ -29,9 +29,8 @@ from zett_agent.extensions.permission_policy import (
     checked_policy,
     judge,
 )
-from zett_agent.json_types import copy_json
+from zett_agent.json_types import copy_json, utf8_text
 from zett_agent.messages import TextContent, ToolCall, ToolMessage
-from zett_agent.tools.arguments import utf8_text
 from zett_agent.tools.base import AgentTool, ToolResult
 from zett_agent.tools.threads import shared_pool
 from zett_agent.waits import ExternalEvent, Wait

@@ -17,8 +17,8 @@ from zett_agent.exceptions import (
     ProviderResponseError,
     ProviderTimeoutError,
 )
-from zett_agent.json_types import JsonValue, json_object
-from zett_agent.tools.arguments import MAX_DEPTH, is_deeper, utf8_text
+from zett_agent.json_types import JsonValue, json_object, utf8_text
+from zett_agent.tools.arguments import MAX_DEPTH, is_deeper
 
 __all__ = [
     "ProviderAuthError",

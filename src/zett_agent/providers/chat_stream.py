@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from zett_agent.json_types import JsonValue
+from zett_agent.json_types import JsonValue, utf8_text
 from zett_agent.messages import AssistantMessage
 from zett_agent.model import ModelEvent, ModelResponse, ModelUsage, ToolCallDelta
 from zett_agent.providers.base import dump_json
 from zett_agent.providers.chat_wire import EXTRA_CONTENT, ChatSettings
 from zett_agent.stop import StopInfo, StopReason, classify_stop
-from zett_agent.tools.arguments import tool_call_from_arguments, utf8_text
+from zett_agent.tools.arguments import tool_call_from_arguments
 
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 _CACHE_READ = ("prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from zett_agent.exceptions import StoredFormatError
-from zett_agent.json_types import JsonValue
+from zett_agent.json_types import JsonValue, utf8_text
 
 MAX_DEPTH = 200
 """How deep lists and objects may nest: well inside the recursion limit of every reader."""
@@ -36,14 +36,7 @@ class _NotJsonError(Exception):
 
 def clean_text(text: str) -> str:
     """Return ``text`` as UTF-8 can hold it: surrogate pairs are joined, lone surrogates become U+FFFD."""
-    text = _same_text(text)
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    return utf8_text(_same_text(text))
 
 
 def _same_text(text: str) -> str:

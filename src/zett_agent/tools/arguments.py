@@ -14,6 +14,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from zett_agent.exceptions import ToolArgumentsError
+from zett_agent.json_types import utf8_text
 from zett_agent.messages import ToolCall
 
 _MAX_ERROR_LINES = 10
@@ -41,17 +42,6 @@ _CONTAINER_WANTED = frozenset(
         "tuple_type",
     }
 )
-
-
-def utf8_text(text: str) -> str:
-    """Return ``text`` so that it encodes to UTF-8: surrogate pairs are joined, lone surrogates become U+FFFD."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def decode_tool_arguments(payload: str | None) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
 from zett_agent.exceptions import ToolError
+from zett_agent.json_types import utf8_text
 from zett_agent.messages import ImageContent, TextContent, UserContent, UserContentPart
-from zett_agent.tools.arguments import utf8_text
 
 
 def serialize_result(value: object) -> str:

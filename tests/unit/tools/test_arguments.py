@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, WithJsonSchema
 
 from zett_agent.exceptions import ToolArgumentsError
+from zett_agent.json_types import utf8_text
 from zett_agent.messages import ToolCall
-from zett_agent.tools.arguments import decode_tool_arguments, tool_call_from_arguments, utf8_text
+from zett_agent.tools.arguments import decode_tool_arguments, tool_call_from_arguments
 from zett_agent.tools.base import tool
 
 
