@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 
 from zett_agent._runtime.closing import cancel, complete, fail, finish_pass
 from zett_agent._runtime.faults import request_failure
@@ -11,7 +13,7 @@ from zett_agent._runtime.hooks import each
 from zett_agent._runtime.loop import run_turns
 from zett_agent._runtime.opening import Compaction, Inspection, Start, inspect, load_context, take_input
 from zett_agent._runtime.run import LOG, Run, StopAfterTurn
-from zett_agent._runtime.supervisor import CLOSE_BOUND, join, name_late
+from zett_agent._runtime.supervisor import CLOSE_BOUND, name_late
 from zett_agent.storage.base import SessionStore
 
 
@@ -78,12 +80,22 @@ def _stopped(run: Run, producer: asyncio.Task[None]) -> asyncio.Future[None] | N
     if home is asyncio.get_running_loop():
         run.cancel()
         return producer
+    ended: Future[None] = Future()
+
+    def tell(_: asyncio.Task[None]) -> None:
+        with suppress(InvalidStateError):  # whoever waited has left
+            ended.set_result(None)
+
+    def stop() -> None:
+        run.cancel()
+        producer.add_done_callback(tell)
+
     try:
-        home.call_soon_threadsafe(run.cancel)
+        home.call_soon_threadsafe(stop)  # one visit: after a second thought that loop may be closed
     except RuntimeError:
         LOG.warning("%s belongs to an event loop that is closed", producer.get_name())
         return None
-    return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(join([producer], CLOSE_BOUND), home))
+    return asyncio.wrap_future(ended)
 
 
 def _is_an_order(run: Run) -> bool:
