@@ -23,7 +23,7 @@ export PYRIGHT_PYTHON_GLOBAL_NODE = 0
 
 .PHONY: help
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo demo-real
 demo: $(VENV)/.cli ## an agent at work in your terminal, offline
@@ -31,7 +31,34 @@ demo: $(VENV)/.cli ## an agent at work in your terminal, offline
 demo-real: $(VENV)/.cli ## an agent and a real, tiny model on this machine
 	@$(BIN)/python -m zett_agent.cli.demo_real
 
-.PHONY: test docs-test check bench
+# Where each interpreter has an environment of its own: .venv-3.12 and so on. One that is not there is named, not failed.
+PYTHONS := 3.11 3.12 3.13 3.14
+# What tells one interpreter from another is asked of it: a name on PATH may be a shim that fails.
+named = test "$$("$$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = "$$version"
+
+.PHONY: test-pythons test-loops
+test-pythons: ## every test on each Python from 3.11 on that is found: on PATH, by pyenv, by uv
+	@failed=; \
+	for version in $(PYTHONS); do \
+	    found=; \
+	    for candidate in "python$$version" "$${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version".*/bin/python \
+	            "$$(uv python find --no-project "$$version" 2>/dev/null)" python3; do \
+	        if $(named); then found=$$candidate; break; fi; \
+	    done; \
+	    if [ -z "$$found" ]; then echo "Python $$version: not found, not tested"; continue; fi; \
+	    echo "Python $$version: $$found"; \
+	    $(MAKE) --no-print-directory test "PYTHON=$$found" "VENV=.venv-$$version" || failed="$$failed $$version"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed on$$failed" >&2; exit 1; fi
+test-loops: $(VENV)/.dev ## every test on uvloop and, from Python 3.12 on, with eager asyncio tasks
+	@$(BIN)/python -m pytest --loop=uvloop
+	@if $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))'; then \
+	    $(BIN)/python -m pytest --loop=eager; \
+	else \
+	    echo "no eager asyncio tasks before Python 3.12: make test-loops VENV=.venv-3.12 PYTHON=..."; \
+	fi
+
+.PHONY: test docs-test check bench bench-where bench-peers
 test: $(VENV)/.dev ## every test, those of real peers and of the documentation too
 	@$(BIN)/python -m pytest
 docs-test: $(VENV)/.dev ## run every code block of README.md and docs/
@@ -43,8 +70,12 @@ check: $(VENV)/.dev ## what CI runs: format, types, every test, coverage
 	$(BIN)/pyright
 	$(BIN)/python -m pytest --cov --cov-report=json:.coverage.json
 	$(BIN)/python -m tests.architecture.coverage_floors .coverage.json
-bench: $(VENV)/.dev ## measure against a bare asyncio loop
+bench: $(VENV)/.bench ## measure against a bare asyncio loop, write docs/performance.*
 	@$(BIN)/python -m bench
+bench-where: $(VENV)/.dev ## where the time of each workload goes
+	@$(BIN)/python -m bench.where
+bench-peers: $(VENV)/.dev ## the same work on other runtimes, each installed below .bench/
+	@$(BIN)/python -m bench.peers
 
 .PHONY: format golden clean
 format: $(VENV)/.dev ## mend what ruff can mend
@@ -53,7 +84,7 @@ format: $(VENV)/.dev ## mend what ruff can mend
 golden: $(VENV)/.dev ## write tests/golden/public_api.json anew
 	@$(BIN)/python -m tests.architecture.public_api --write
 clean: ## remove the virtual environment and all that was built
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build dist src/*.egg-info
+	rm -rf $(VENV) .venv-3.* .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build dist src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # $(call install,EXTRA)
@@ -74,6 +105,11 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "installing zett-runtime[dev] into $(VENV)"
 	$(call install,dev)
 	@touch $(VENV)/.cli $@
+
+$(VENV)/.bench: pyproject.toml $(VENV)/.dev
+	@echo "installing zett-runtime[bench] into $(VENV)"
+	$(call install,bench)
+	@touch $@
 
 # A name on PATH may be a shim that fails, so each candidate is tried, not just looked up.
 $(BIN)/python:

@@ -1,19 +1,20 @@
-"""``python -m bench``: measure, print the table with budgets, exit with 1 when a budget is missed."""
+"""``python -m bench``: measure, print the table with budgets, write page and plot, exit with 1 on a missed budget."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
+import os
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from bench import page, plot
 from bench import workloads as w
+from bench.measure import Comparison, Work, compare
+from zett_agent.storage.memory import MemorySessionStore
 
-ROUNDS = 15
+IMPORTS = 15
 
 
 @dataclass(frozen=True)
@@ -31,65 +32,61 @@ class Row:
         """True when the value is over the budget."""
         return self.budget is not None and self.value > self.budget
 
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """As the table shows it."""
+        budget = "-" if self.budget is None else f"{self.budget:g} {self.unit}"
+        return (
+            self.work,
+            f"{page.figure(self.value)} {self.unit}",
+            f"{budget}{' OVER' if self.missed else ''}",
+            self.detail,
+        )
 
-async def _seconds(work: Callable[[], Awaitable[None]], times: int) -> float:
-    gc.collect()
-    gc.disable()
-    try:
-        start = time.perf_counter()
-        for _ in range(times):
-            await work()
-        return (time.perf_counter() - start) / times
-    finally:
-        gc.enable()
+
+def _row(work: str, found: Comparison, budget: float | None, *, share: int = 1, unit: str = "x bare") -> Row:
+    ours, its = (page.figure(seconds * 1e6 / share) for seconds in (found.seconds, found.yardstick))
+    detail = f"{ours} µs to {its} µs, quartiles {page.figure(found.low)} to {page.figure(found.high)}"
+    return Row(work, found.ratio, unit, budget, detail)
 
 
-async def _against(
-    name: str, ours: w.Work, bare: w.Work, *, times: int, budget: float, unit: str = "x bare", share: int = 1
-) -> Row:
-    """Median over rounds of the ratio of the two, measured in turn; the first round warms up and is not counted."""
-    ratios, mine, its = [], [], []
-    for round_number in range(ROUNDS + 1):
-        bare_seconds = await _seconds(bare, times)
-        our_seconds = await _seconds(ours, times)
-        if round_number:
-            ratios.append(our_seconds / bare_seconds)
-            mine.append(our_seconds)
-            its.append(bare_seconds)
-    micro = 1e6 / share
-    detail = f"{statistics.median(mine) * micro:.2f} us against {statistics.median(its) * micro:.2f} us"
-    return Row(name, statistics.median(ratios), unit, budget, detail)
+async def _against_bare(work: str, scenario: w.Scenario, budget: float) -> Row:
+    ours: Work = await w.runtime(scenario.model)
+    found = await compare(ours, w.bare(scenario.model), times=scenario.times)
+    return _row(work, found, budget, share=scenario.share)
+
+
+async def _logged(scenario: w.Scenario) -> Row:
+    ours = await w.runtime(scenario.model, MemorySessionStore())
+    found = await compare(ours, w.bare(scenario.model), times=scenario.times // 4)
+    return _row("the same, each step logged in a memory store", found, None)
+
+
+async def _long_sessions() -> Row:
+    long, short = w.LongSessions(2_000), w.LongSessions(20)
+
+    async def prepare() -> None:
+        await long.prepare()
+        await short.prepare()
+
+    found = await compare(long.turn, short.turn, times=w.LongSessions.sessions, prepare=prepare)
+    return _row("one more turn at 2,000 messages", found, 1.2, unit="x at 20")
 
 
 async def measure() -> list[Row]:
     """Every row of the budget table."""
-    ten = w.ReplayModel(w.text_events(10))
-    one_tool = w.ReplayModel(w.call_events(1), w.text_events(1))
-    fifty = w.ReplayModel(w.call_events(50), w.text_events(1))
-    many = w.ReplayModel(w.text_events(10_000))
+    known = w.scenarios()
     rows = [
-        await _against("one turn, 10 deltas, fresh session", await w.runtime(ten), w.bare(ten), times=200, budget=15),
-        await _against(
-            "one model step and one tool", await w.runtime(one_tool), w.bare(one_tool), times=100, budget=10
-        ),
-        await _against(
-            "one call of a 50-call batch", await w.runtime(fifty), w.bare(fifty), times=10, budget=3, share=50
-        ),
-        await _against(
-            "one streamed delta of 10,000", await w.runtime(many), w.bare(many), times=2, budget=4, share=10_000
-        ),
-        await _against(
-            "one more turn at 2,000 messages",
-            await w.turn_after(2_000),
-            await w.turn_after(20),
-            times=20,
-            budget=1.2,
-            unit="x at 20",
-        ),
+        await _against_bare("one turn, 10 deltas, fresh session", known["turn"], 15),
+        await _against_bare("one model step and one tool", known["tool"], 10),
+        await _logged(known["tool"]),
+        await _against_bare("one call of a 50-call batch", known["batch"], 3),
+        await _against_bare("one streamed delta of 10,000", known["delta"], 4),
+        await _long_sessions(),
     ]
     waiting = await w.waiting_session_bytes(500) / 1024
-    rows.append(Row("a session that waits in memory", waiting, "KiB", 12, "500 sessions, beyond the task that reads"))
-    return rows + _import_rows()
+    detail = "500 sessions, beyond the asyncio task that reads"
+    return [*rows, Row("a session that waits in memory", waiting, "KiB", 12, detail), *_import_rows()]
 
 
 def _import_rows() -> list[Row]:
@@ -97,29 +94,35 @@ def _import_rows() -> list[Row]:
     pydantic, models = "import pydantic", "import asyncio, pydantic; from pydantic import BaseModel, create_model"
     package = _import_seconds(pydantic, "import zett_agent")
     names = _import_seconds(models, "from zett_agent import Agent, create_agent, tool")
+    beyond = f"beyond asyncio and pydantic's models, {IMPORTS} processes"
     return [
-        Row("import zett_agent beyond pydantic", package * 1e3, "ms", 30, "median of 9 processes"),
-        Row("from zett_agent import Agent, likewise", names * 1e3, "ms", None, "beyond asyncio and pydantic's models"),
+        Row("import zett_agent", package * 1e3, "ms", 30, f"beyond pydantic, {IMPORTS} processes"),
+        Row("from zett_agent import Agent, ...", names * 1e3, "ms", 30, beyond),
     ]
 
 
 def _import_seconds(before: str, measured: str) -> float:
-    code = f"{before}; import time; t = time.perf_counter(); {measured}; print(time.perf_counter() - t)"
+    code = f"{before}; from time import process_time as t; s = t(); {measured}; print(t() - s)"
     command = [sys.executable, "-c", code]
-    done = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(9)]
-    return statistics.median(float(process.stdout) for process in done)
+    # Without bytecode it would be the compiler that is measured; the first process may have to write it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = [
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(IMPORTS + 1)
+    ]
+    return statistics.median(float(process.stdout) for process in done[1:])
 
 
 def main() -> int:
-    """Print the table."""
+    """Print the table and write it down."""
     rows = asyncio.run(measure())
-    width = max(len(row.work) for row in rows)
-    print(f"{'work':<{width}}  {'measured':>14}  {'budget':>14}")
-    for row in rows:
-        verdict = "  OVER BUDGET" if row.missed else ""
-        measured, budget = f"{row.value:.2f} {row.unit}", "-" if row.budget is None else f"{row.budget:g} {row.unit}"
-        print(f"{row.work:<{width}}  {measured:>14}  {budget:>14}  {row.detail}{verdict}")
-    return int(any(row.missed for row in rows))
+    text = page.table(["work", "measured", "budget", "medians"], [row.cells for row in rows])
+    print(text)
+    page.write("budgets", f"Measured with {page.machine()}.\n\n{text}")
+    if not plot.draw([(row.work, row.value / row.budget) for row in rows if row.budget], page.DOCS / "performance.svg"):
+        print("no plot: it needs matplotlib, which `make bench` installs")
+    missed = [row.work for row in rows if row.missed]
+    print(f"over budget: {', '.join(missed)}" if missed else "every budget is kept")
+    return int(bool(missed))
 
 
 if __name__ == "__main__":

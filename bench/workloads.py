@@ -8,18 +8,20 @@ import itertools
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from uuid import uuid4
 
 from bench.bare import BareLoop
+from bench.measure import Work
 from zett_agent.agent import Agent, AgentRunConfig
+from zett_agent.events import AgentEvent
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
 from zett_agent.messages import AssistantMessage, ToolCall, ToolMessage
 from zett_agent.model import ModelEvent, ModelRequest, ModelResponse, RetryOptions
+from zett_agent.storage.base import SessionStore
 from zett_agent.tools.base import tool
 from zett_agent.waits import ExternalEvent
-
-Work = Callable[[], Awaitable[None]]
 
 
 class ReplayModel:
@@ -53,11 +55,15 @@ async def _bare_add(left: int, right: int) -> int:
     return left + right
 
 
+def pieces(number: int) -> list[str]:
+    """The text of an answer as it is streamed."""
+    return [f"word{position} " for position in range(number)]
+
+
 def text_events(deltas: int) -> list[ModelEvent]:
     """A response of that many pieces."""
-    pieces = [f"word{number} " for number in range(deltas)]
-    response = ModelResponse(AssistantMessage(content="".join(pieces)))
-    return [*map(ModelEvent.text, pieces), ModelEvent.completed(response)]
+    response = ModelResponse(AssistantMessage(content="".join(pieces(deltas))))
+    return [*map(ModelEvent.text, pieces(deltas)), ModelEvent.completed(response)]
 
 
 def call_events(calls: int, tag: str = "c") -> list[ModelEvent]:
@@ -78,9 +84,9 @@ def bare(model: ReplayModel) -> Work:
     return work
 
 
-async def runtime(model: ReplayModel) -> Work:
+async def runtime(model: ReplayModel, store: SessionStore | None = None) -> Work:
     """One request of the runtime in a fresh session, with the default extensions."""
-    agent = await Agent.create(model, tools=[add])
+    agent = await Agent.create(model, tools=[add], store=store)
     numbers = itertools.count()
 
     async def work() -> None:
@@ -91,19 +97,63 @@ async def runtime(model: ReplayModel) -> Work:
     return work
 
 
-async def turn_after(messages: int) -> Work:
-    """One more turn in a session that has so many messages already; each call starts from the same history."""
-    memory = InMemoryMessageAccumulator()
-    agent = await Agent.create(ReplayModel(text_events(10)), extensions=[memory])
-    config = AgentRunConfig(session_id="long")
-    for _ in range(messages // 2):
-        await agent.run("hello", config=config)
+@dataclass(frozen=True)
+class Scenario:
+    """What is scripted, and how often one measured round repeats it."""
 
-    async def work() -> None:
-        async for _ in agent.stream("hello", config=config):
+    model: ReplayModel
+    times: int
+    #: Calls or deltas of one request that the reported figure is shared among.
+    share: int = 1
+
+
+def scenarios() -> dict[str, Scenario]:
+    """The work that the bare loop, the runtime and its peers all do."""
+    return {
+        "turn": Scenario(ReplayModel(text_events(10)), 60),
+        "tool": Scenario(ReplayModel(call_events(1), text_events(1)), 40),
+        "batch": Scenario(ReplayModel(call_events(50), text_events(1)), 5, 50),
+        "delta": Scenario(ReplayModel(text_events(10_000)), 1, 10_000),
+    }
+
+
+class LongSessions:
+    """One more turn in sessions that have so many messages already, one session after the other.
+
+    A session grows by two messages with each turn. Once that is a tenth, ``prepare`` makes all of them anew: a cost
+    that grows with the history must not hide in a short session that has become a long one.
+    """
+
+    #: How many turns a measured round has: one in each session.
+    sessions = 10
+
+    def __init__(self, messages: int) -> None:
+        self._messages = messages
+        self._turns = 0
+        self.agent: Agent | None = None
+        self._configs = [AgentRunConfig(session_id=f"long-{number}") for number in range(self.sessions)]
+
+    async def prepare(self) -> None:
+        """Make the sessions, unless they are there and have hardly grown."""
+        if self.agent is not None and 2 * self._turns / self.sessions < self._messages / 10:
+            return
+        self._turns = 0
+        self.agent = await Agent.create(ReplayModel(text_events(10)), tools=[add])
+        for config in self._configs:
+            for _ in range(self._messages // 2):
+                await self.agent.run("hello", config=config)
+
+    def stream(self) -> AsyncIterator[AgentEvent]:
+        """The next session's turn."""
+        assert self.agent is not None, "await prepare() first"
+        config = self._configs[self._turns % self.sessions]
+        self._turns += 1
+        return self.agent.stream("hello", config=config)
+
+    async def turn(self) -> None:
+        """The work."""
+        async for _ in self.stream():
             pass
-
-    return work
 
 
 async def waiting_session_bytes(sessions: int) -> float:

@@ -7,11 +7,14 @@ import ipaddress
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from hypothesis import settings
+
+from tests.loops import LOOPS, every_new_loop, missing
 
 REAL_SECONDS = 90
 REAL = Path(__file__).parent / "real"
@@ -99,9 +102,35 @@ def _describe(task: asyncio.Task[object]) -> str:
     return f"  {task.get_name()}: {getattr(task.get_coro(), '__qualname__', task.get_coro())}{where}"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.fixture(params=LOOPS)
+def each_loop(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The loops, one after another: ``asyncio.run()`` and all that makes a loop gets it; a missing one says why."""
+    name: str = request.param
+    if reason := missing(name):
+        pytest.skip(reason)
+    with every_new_loop(name):
+        yield name
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--loop=uvloop``: all tests on another event loop, loops that the code under test makes included."""
+    parser.addoption("--loop", choices=LOOPS, default="asyncio", help="the event loop of every test (asyncio)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    name = str(config.getoption("--loop", "asyncio"))
+    if reason := missing(name):
+        raise pytest.UsageError(reason)
+    everywhere = ExitStack()
+    everywhere.enter_context(every_new_loop(name))
+    config.add_cleanup(everywhere.close)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of real peers may take longer; starting the peer, in a fixture, has a bound of its own."""
     for item in items:
+        if config.getoption("--loop", "asyncio") == "uvloop" and "leap" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.skip(reason="the clock of uvloop cannot be moved: its timers are libuv's"))
         if REAL in item.path.parents:
             item.add_marker("real")
             if item.get_closest_marker("timeout") is None:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing
 from typing import Any, Literal, Self, TypedDict
 
 from typing_extensions import Unpack
 
+from zett_agent._checks import time_limit, whole_number
 from zett_agent._runtime.assembly import RequestOptions, assemble, boolean
 from zett_agent._runtime.bridge import SyncObject, SyncRuntime
-from zett_agent._runtime.execute import execute, stop_requests
+from zett_agent._runtime.equipment import Lineup, checked_model, default_extensions, tools_by_name
+from zett_agent._runtime.execute import finished, produce, stop_requests
 from zett_agent._runtime.hooks import HookChain, tell
 from zett_agent._runtime.opening import Compaction, FreshInput, Inspection, InternalInput, Resumption, Start
 from zett_agent._runtime.phase import PhaseMachine
 from zett_agent._runtime.resumption import ResumePoint
-from zett_agent._runtime.run import Limits, Run
+from zett_agent._runtime.run import Run
 from zett_agent._runtime.sessions import Sessions
-from zett_agent._runtime.supervisor import CLOSE_BOUND, join, start_task
 from zett_agent._runtime.transcript import Transcript
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext, AgentState
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentCancelledError, AgentProtocolError
 from zett_agent.extensions.base import AgentExtension
-from zett_agent.extensions.internal_message import InternalMessageExtension
-from zett_agent.extensions.memory import InMemoryMessageAccumulator
-from zett_agent.extensions.steering import SteeringExtension
-from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 from zett_agent.messages import AgentMessage, AssistantMessage, UserMessage, copy_user_message
 from zett_agent.model import AgentModel, ReasoningEffort
 from zett_agent.storage.base import SessionStore
@@ -43,7 +39,8 @@ DEFAULT_SYSTEM_PROMPT = "You are a helpful assistant."
 class RunOptions(TypedDict, total=False):
     """The keyword options of every request; what is left out or None comes from the agent.
 
-    ``on_wait="hold"``: a request whose calls wait stays in memory until they are answered.
+    ``on_wait="hold"``: a request whose calls wait stays in memory until they are answered. ``deadline=math.inf`` lifts
+    the agent's. What a limit leaves is told by AgentLimitError, and ``resume`` goes on.
     """
 
     config: AgentRunConfig | None
@@ -53,6 +50,11 @@ class RunOptions(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     tags: Mapping[str, Any] | None
     on_wait: Literal["hold"]
+    max_iterations: int | None
+    max_total_iterations: int | None
+    deadline: float | None
+    deadline_counts_waits: bool | None
+    final_turn: bool | None
 
 
 class AgentOptions(TypedDict, total=False):
@@ -67,6 +69,11 @@ class AgentOptions(TypedDict, total=False):
     max_internal_messages: int
     max_total_iterations: int | None
     max_parallel_calls: int
+    max_repeats: int | None
+    max_result_chars: int
+    deadline: float | None
+    deadline_counts_waits: bool
+    final_turn: bool
     store: SessionStore | None
 
 
@@ -75,9 +82,11 @@ class Agent:
 
     ``max_iterations`` bounds the model calls for one input, ``max_total_iterations`` those of a whole request
     (default four times as many), ``max_internal_messages`` the internal messages a request takes (0 refuses them),
-    ``max_parallel_calls`` the handlers that run at once. ``extensions=None`` means memory and tool guidelines; a
-    sequence replaces those. With a ``store`` every request is logged there and sessions are restored from it. Bad
-    options raise ValueError.
+    ``max_parallel_calls`` the handlers that run at once, ``max_repeats`` how often a call may come back without
+    progress, ``max_result_chars`` the text of one tool result. A request gets ``deadline`` seconds, while it waits for
+    people only with ``deadline_counts_waits``; ``final_turn`` gives the model a last word at another limit.
+    ``extensions=None`` means memory and tool guidelines; a sequence replaces those. With a ``store`` requests are
+    logged there, and sessions restored from it. Bad options raise ValueError.
     """
 
     #: Times in a row that a paused answer is continued within its turn.
@@ -96,27 +105,40 @@ class Agent:
         max_internal_messages: int = 8,
         max_total_iterations: int | None = None,
         max_parallel_calls: int = 64,
+        max_repeats: int | None = None,
+        max_result_chars: int = 200_000,
+        deadline: float | None = None,
+        deadline_counts_waits: bool = False,
+        final_turn: bool = False,
         store: SessionStore | None = None,
     ) -> None:
-        self.model = _checked_model(model)
+        self.model = checked_model(model)
         self.system_prompt = system_prompt
         self.reasoning_effort = ReasoningEffort(reasoning_effort)
         self.parallel_tool_call = boolean("parallel_tool_call", parallel_tool_call)
-        self.max_iterations = _count("max_iterations", max_iterations, 1)
-        self.max_internal_messages = _count("max_internal_messages", max_internal_messages, 0)
+        self.max_iterations = whole_number("max_iterations", max_iterations, 1)
+        self.max_internal_messages = whole_number("max_internal_messages", max_internal_messages, 0)
         total = 4 * max_iterations if max_total_iterations is None else max_total_iterations
-        self.max_total_iterations = _count("max_total_iterations", total, 1)
-        self.max_parallel_calls = _count("max_parallel_calls", max_parallel_calls, 1)
-        self.tools = _by_name(tools)
+        self.max_total_iterations = whole_number("max_total_iterations", total, 1)
+        self._total_follows = max_total_iterations is None
+        self.max_parallel_calls = whole_number("max_parallel_calls", max_parallel_calls, 1)
+        self.max_repeats = None if max_repeats is None else whole_number("max_repeats", max_repeats, 1)
+        self.max_result_chars = whole_number("max_result_chars", max_result_chars, 1)
+        self.deadline = time_limit("deadline", deadline)
+        self.deadline_counts_waits = boolean("deadline_counts_waits", deadline_counts_waits)
+        self.final_turn = boolean("final_turn", final_turn)
+        self.tools = tools_by_name(tools)
         self._store = store
-        sessions = Sessions()
-        built_in = [InternalMessageExtension(sessions.inbox), SteeringExtension(sessions.inbox)]
-        self.hooks = HookChain([*_own_extensions(extensions, store), *built_in])
-        self._sessions = sessions
-        for extension in self.extensions:
-            extension.attach(self)
+        self._sessions = Sessions()
+        own = default_extensions(has_store=store is not None) if extensions is None else extensions
+        self._lineup = Lineup(self, own, self._sessions.inbox)
         #: The state of the request that was started last; with several sessions at once use ``get_state``.
         self.state = AgentState(Transcript(), PhaseMachine())
+
+    @property
+    def hooks(self) -> HookChain:
+        """Its extensions, with their hooks bound."""
+        return self._lineup.hooks
 
     @property
     def extensions(self) -> tuple[AgentExtension, ...]:
@@ -152,6 +174,18 @@ class Agent:
     def sync(self, *, runtime: SyncRuntime | None = None) -> SyncObject:
         """The same object with methods that block, for code without ``async``; see ``zett_agent.sync``."""
         return SyncObject(self, runtime=runtime)
+
+    def add_extension(self, extension: AgentExtension) -> None:
+        """Call ``extension``, too, from the next request on; ValueError as in the constructor, nothing changed then."""
+        self._lineup.add(extension)
+
+    def remove_extension(self, name: str) -> AgentExtension:
+        """Call the extension of that name no more, and return it: closing it is the caller's.
+
+        ValueError when there is none or it is built in; AgentProtocolError while a request is active, or while it has
+        open questions, since their answers could not reach it.
+        """
+        return self._lineup.remove(name)
 
     def forget(self, session_id: str) -> None:
         """Drop everything that the agent and its extensions keep of an idle session; a stored log stays."""
@@ -244,36 +278,24 @@ class Agent:
                 closing.push_async_callback(extension.close)
             await stop_requests(self._sessions.runs)
 
-    @property
-    def limits(self) -> Limits:
-        """The bounds of its requests."""
-        return Limits(
-            self.max_iterations,
-            self.max_total_iterations,
-            self.max_internal_messages,
-            self.max_pause_continuations,
-            self.max_parallel_calls,
-        )
-
     async def _events(
         self, start: Start | str | UserMessage, options: RequestOptions
     ) -> AsyncGenerator[AgentEvent, None]:
         beginning = start if isinstance(start, Start) else _fresh(start)
         run = self._open(beginning, options)
         channel = run.channel
-        # Owned by this generator: it awaits the producer, or stops it, before it ends.
-        producer = start_task(execute(run, beginning, self._store), f"zett request {run.context.request_id}")
-        run.producer = producer
+        produce(run, beginning, self._store)  # owned by this generator, see ``_close``
         try:
             while True:
                 for event in channel.take():
                     yield event
                 if not await channel.more():
                     break
-            await producer
+            if run.producer is not None:
+                await run.producer
         finally:
             channel.close()
-            await self._close(run, producer)
+            await self._close(run, beginning)
 
     def _open(self, start: Start, options: RequestOptions) -> Run:
         """Check everything, then claim the session."""
@@ -281,19 +303,17 @@ class Agent:
         self._sessions.claim(run)
         self.state = run.context.state
         try:
-            for started in self.hooks.request_started:
+            for started in run.hooks.request_started:
                 started(run.context)
         except BaseException:
             self._release(run, AgentPhase.FAILED)
             raise
         return run
 
-    async def _close(self, run: Run, producer: asyncio.Task[None]) -> None:
+    async def _close(self, run: Run, start: Start) -> None:
         """Wait for the request to end, and give the session free whatever happens."""
         try:
-            run.cancel()
-            if not producer.done():
-                await join([producer], CLOSE_BOUND)
+            await finished(run, start, self._store)
         finally:
             self._release(run, AgentPhase.CANCELLED)
 
@@ -301,7 +321,7 @@ class Agent:
         if not run.phase.ended:
             run.phase.move(unless_ended)
         self._sessions.release(run)
-        tell(self.hooks.request_finished, run.context)
+        tell(run.hooks.request_finished, run.context)
 
 
 async def drain(stream: AsyncIterator[AgentEvent]) -> AssistantMessage:
@@ -332,51 +352,3 @@ def _options(given: RunOptions) -> RequestOptions:
         known = ", ".join(RunOptions.__annotations__)
         raise TypeError(f"a request has no option {', '.join(sorted(unknown))}; it takes {known}")
     return RequestOptions(**given)
-
-
-def _checked_model(model: AgentModel | None) -> AgentModel | None:
-    if model is not None and not callable(getattr(model, "stream", None)):
-        raise TypeError(f"model must have a stream() method, see AgentModel; {type(model).__name__} has none")
-    return model
-
-
-def _own_extensions(
-    extensions: Sequence[AgentExtension] | None, store: SessionStore | None
-) -> Sequence[AgentExtension]:
-    """The caller's extensions, or the default ones; ValueError for names that are blank, taken or reserved."""
-    if extensions is None:
-        memory = [InMemoryMessageAccumulator()] if store is None else []
-        return [*memory, ToolGuidelinesExtension()]
-    if isinstance(extensions, AgentExtension):
-        raise TypeError(f"extensions must be a list, not a single {type(extensions).__name__}")
-    names: set[str] = set()
-    for extension in extensions:
-        if not isinstance(extension, AgentExtension):
-            given = f"the class {extension.__name__}" if isinstance(extension, type) else type(extension).__name__
-            raise TypeError(f"extensions must hold AgentExtension objects, not {given}")
-        if isinstance(extension, InternalMessageExtension | SteeringExtension):
-            raise ValueError(f"{type(extension).__name__} is built into every agent and cannot be passed")
-        name = extension.name
-        if not isinstance(name, str) or not name.strip():
-            raise ValueError(f"extension name of {type(extension).__name__} must not be blank")
-        if name in names | {"InternalMessageExtension", "SteeringExtension"}:
-            raise ValueError(f"two extensions are named {name!r}; set a distinct .name on one")
-        names.add(name)
-    return extensions
-
-
-def _by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
-    named: dict[str, AgentTool] = {}
-    for tool in tools:
-        if not isinstance(tool, AgentTool):
-            raise ValueError(f"tools must hold AgentTool objects (see @tool), not {type(tool).__name__}")
-        if tool.name in named:
-            raise ValueError(f"two tools are named {tool.name!r}")
-        named[tool.name] = tool
-    return named
-
-
-def _count(name: str, value: object, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
-    return value

@@ -4,7 +4,10 @@ AgentError
 ├── AgentProtocolError          a rule of the interface was broken (bad stream, illegal phase, closed queue)
 │   ├── SessionBusyError        the session already has a request
 │   └── InputRefusedError       steering or internal input that no request can take
-├── AgentIterationLimitError    a limit on turns, internal messages or fruitless repeats was reached
+├── AgentLimitError             a request reached a limit; the session can go on
+│   ├── AgentIterationLimitError  its limit on model calls, internal messages or fruitless turns
+│   ├── AgentRepeatError          the model made the same call again and again
+│   └── AgentDeadlineError        its time
 ├── AgentStopError              from ``AssistantMessage.raise_for_stop()``
 ├── AgentResumeError            there is nothing that can be resumed
 ├── AgentCancelledError         ``run()`` was stopped by ``stop()``
@@ -24,6 +27,9 @@ AgentError
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
 
 from zett_agent.stop import StopInfo
 
@@ -51,8 +57,41 @@ class InputRefusedError(AgentProtocolError):
     """Steering or internal input was refused: no request is active, or its inbox is full or closed."""
 
 
-class AgentIterationLimitError(AgentError):
-    """A bound on model calls, internal messages or fruitless repeats was reached; the session stays usable."""
+class AgentLimitError(AgentError):
+    """A request reached a limit. The session stays valid: ``resume()`` goes on, with a higher limit or as before.
+
+    ``limit`` names the option and ``value`` is what it was; of a limit that no option sets, what was counted. The rest
+    is there once the request has failed: ``messages``, its history with every call settled; ``usage``, the ModelUsage
+    of its model calls together; ``text``, what the model said last, also when it was cut off.
+    """
+
+    # Any: messages and usage are defined on top of this file.
+    messages: Sequence[Any] = ()
+    usage: Any = None
+    text: str = ""
+
+    def __init__(self, message: str = "", *, limit: str = "", value: float | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.value = value
+
+    def fill(self, messages: Sequence[Any], usage: Any, text: str) -> Self:
+        """Add what there is by now; for the runtime. The request that reached the limit does it first, and once."""
+        if self.usage is None:
+            self.messages, self.usage, self.text = messages, usage, text
+        return self
+
+
+class AgentIterationLimitError(AgentLimitError):
+    """A bound on model calls, internal messages or fruitless turns was reached."""
+
+
+class AgentRepeatError(AgentLimitError):
+    """The model made the same call again and again, and a warning did not help; ``limit`` is ``max_repeats``."""
+
+
+class AgentDeadlineError(AgentLimitError, TimeoutError):
+    """The time of the request is up; ``limit`` is ``deadline`` and ``value`` its seconds."""
 
 
 class AgentStopError(AgentError):

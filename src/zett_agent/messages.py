@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Self
 
 from typing_extensions import TypeAliasType
 
+from zett_agent._wire_form import Convertible
 from zett_agent.exceptions import AgentStopError
-from zett_agent.json_types import JsonValue
+from zett_agent.json_types import JsonValue, copy_json
 from zett_agent.stop import StopInfo
 
 
@@ -72,7 +73,7 @@ ImageSource = TypeAliasType("ImageSource", ImageUrlSource | ImageBytesSource)
 
 
 @dataclass(frozen=True)
-class ImageContent:
+class ImageContent(Convertible):
     """An image part; ``alt_text`` says what it shows."""
 
     source: ImageSource
@@ -95,7 +96,7 @@ class ToolCall:
 
 
 @dataclass(slots=True, kw_only=True)
-class Message:
+class Message(Convertible):
     """Base of all messages.
 
     ``attributes`` never reach a provider. ``persist`` says whether stores keep the message, ``include_in_messages``
@@ -223,4 +224,9 @@ def copy_assistant_message(
 def copy_user_message(message: UserMessage) -> UserMessage:
     """A copy that shares nothing mutable with ``message``; content parts are immutable and shared."""
     content = message.content if isinstance(message.content, str) else list(message.content)
-    return replace(message, content=content, attributes=dict(message.attributes))
+    return replace(message, content=content, attributes=copy_json(message.attributes))
+
+
+def copy_agent_message(message: AgentMessage) -> AgentMessage:
+    """A copy that shares nothing mutable with ``message``."""
+    return replace(message, attributes=copy_json(message.attributes))

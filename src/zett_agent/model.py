@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, Self, runtime_checkable
 
+from zett_agent._checks import is_finite, time_limit, whole_number
+from zett_agent._wire_form import Convertible
 from zett_agent.json_types import JsonValue
 from zett_agent.messages import AnyMessage, AssistantMessage
 from zett_agent.stop import StopInfo, classify_stop
@@ -16,10 +17,6 @@ from zett_agent.stop import StopInfo, classify_stop
 def _nonblank(name: str, value: str) -> None:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{name} must not be blank")
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 class ReasoningEffort(StrEnum):
@@ -36,7 +33,7 @@ class ReasoningEffort(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolDefinition:
+class ToolDefinition(Convertible):
     """A tool as the model sees it; ``parameters`` is a JSON schema."""
 
     name: str
@@ -47,7 +44,7 @@ class ToolDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerToolDefinition:
+class ServerToolDefinition(Convertible):
     """A tool that the provider itself runs."""
 
     type: str
@@ -127,10 +124,9 @@ class RetryOptions:
 
     def __post_init__(self) -> None:
         for name, value in (("base_delay", self.base_delay), ("max_delay", self.max_delay)):
-            if not _finite(value) or value < 0:
+            if not is_finite(value) or value < 0:
                 raise ValueError(f"{name} must be a finite number of seconds, at least 0")
-        if isinstance(self.max_retries, bool) or not isinstance(self.max_retries, int) or self.max_retries < 0:
-            raise ValueError("max_retries must be an integer, at least 0")
+        whole_number("max_retries", self.max_retries, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +139,7 @@ class TimeoutOptions:
 
     def __post_init__(self) -> None:
         for name, value in (("connect", self.connect), ("first_byte", self.first_byte), ("idle", self.idle)):
-            if value is not None and (not _finite(value) or value <= 0):
-                raise ValueError(f"{name} must be None or a finite number of seconds above 0")
+            time_limit(name, value)
 
 
 DEFAULT_RETRY_OPTIONS = RetryOptions()

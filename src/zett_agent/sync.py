@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextvars import copy_context
@@ -63,7 +64,7 @@ class SyncAgent(Passthrough[Agent]):
         #: The async client of the same agent, for code on the runtime's thread.
         self.client = AgentClient(agent, event_dispatcher=event_dispatcher)
         self._calls: set[asyncio.Task[Any]] = set()  # the requests that a thread waits for
-        self._closing = threading.Lock()
+        self._closing = {os.getpid(): threading.Lock()}  # a forked child might find it locked for ever
         self._closed = False
         self.runtime.call(agent.initialize, config=config)
 
@@ -142,10 +143,11 @@ class SyncAgent(Passthrough[Agent]):
     def close(self) -> None:
         """Stop every request, close the extensions, and end the runtime if it was made here; idempotent.
 
-        A ``run`` that is stopped so raises AgentCancelledError in its thread; streams end.
+        A ``run`` that is stopped so raises AgentCancelledError in its thread; streams end. In a forked child only what
+        was begun there is stopped.
         """
         self.runtime.refuse_own_thread()
-        with self._closing:
+        with self._closing.setdefault(os.getpid(), threading.Lock()):
             if self._closed or self.runtime.closed:
                 return
             try:
@@ -167,7 +169,8 @@ class SyncAgent(Passthrough[Agent]):
             self._calls.discard(task)
 
     async def _aclose(self) -> None:
-        stopped = tuple(self._calls)
+        loop = asyncio.get_running_loop()
+        stopped = [call for call in self._calls if call.get_loop() is loop]  # others are of the process before a fork
         await self.client.aclose()
         await join(stopped, STOP_BOUND)  # each tells its thread how it ended, before the runtime goes
 
@@ -228,11 +231,22 @@ class SyncModelAdapter:
                 await self._in_thread(partial(context.run, close))
 
     async def _in_thread(self, function: Callable[[], T]) -> T:
-        work = start_task(shared_pool().run(function), "a step of a blocking model")
+        work = start_task(_kept(shared_pool().run(function)), "a step of a blocking model")
         try:
-            return await asyncio.shield(work)
+            result, ended = await asyncio.shield(work)
         except asyncio.CancelledError:
             await join([work], self.stop_seconds)
             raise
         finally:
             work.cancel()
+        if ended is not None:
+            raise ended
+        return cast(T, result)
+
+
+async def _kept(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
+    """What came of ``work``: an asyncio task that ended with one of these would end the loop, or who awaits it."""
+    try:
+        return await work, None
+    except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+        return None, error

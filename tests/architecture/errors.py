@@ -23,7 +23,7 @@ ALLOWED: dict[str, str] = {
     "Unclear": "what a person typed that answers nothing; the command line asks again",
     "UsageFault": "how a command was called; the command line prints it and exits with 2",
     "LocalModelError": "a machine that cannot start a model for tests: no error of the runtime",
-    "_NotJsonError": "private to its file, which turns it into StoredFormatError with the whole path",
+    "_NotJsonError": "private to its file, which turns it into ValueError with the whole path",
 }
 
 Found = tuple[File, ast.ClassDef]

@@ -32,15 +32,18 @@ class Layer:
 
 
 LAYERS: dict[str, Layer] = {
-    "values": Layer(Kind.FLOOR, "_lazy json_types ids stop exceptions messages model events waits config"),
+    "values": Layer(
+        Kind.FLOOR, "_lazy _checks json_types ids stop exceptions _failures _wire_form messages model events waits config"
+    ),
     "contracts": Layer(
         Kind.FLOOR,
-        "tools/arguments tools/docstrings tools/schema tools/threads tools/results tools/base "
+        "tools/arguments tools/docstrings tools/schema tools/threads tools/results "
+        "tools/current_call tools/agent_tool tools/function_tool tools/guidance tools/base "
         "storage/strict storage/messages storage/records storage/codec storage/base extensions/events",
     ),
     "parts": Layer(
         Kind.FLOOR,
-        "_runtime/resumption _runtime/phase _runtime/transcript _runtime/inbox _runtime/waitbook _runtime/channel "
+        "_runtime/resumption _runtime/phase _runtime/transcript _runtime/inbox _runtime/waitbook _runtime/clock _runtime/repeats _runtime/channel "
         "_runtime/journal _runtime/faults _runtime/supervisor _runtime/portal _runtime/bridge context",
     ),
     # The last four are the extensions that an Agent brings itself.
@@ -52,7 +55,7 @@ LAYERS: dict[str, Layer] = {
     "engine": Layer(
         Kind.FLOOR,
         "_runtime/run _runtime/output _runtime/model_step _runtime/call _runtime/tool_step _runtime/loop "
-        "_runtime/opening _runtime/closing _runtime/execute _runtime/sessions _runtime/assembly",
+        "_runtime/opening _runtime/closing _runtime/execute _runtime/sessions _runtime/equipment _runtime/assembly",
     ),
     "door": Layer(Kind.FLOOR, "agent dispatcher client sync"),
     "thin": Layer(Kind.THIN, "resume event_queue sync_runtime"),
@@ -62,9 +65,7 @@ LAYERS: dict[str, Layer] = {
     "fleet": Layer(Kind.TOP, "fleet/*"),
     "cli": Layer(Kind.TOP, "cli/*"),
     "surface": Layer(Kind.SURFACE, "__init__ */__init__"),
-    "subagents": Layer(Kind.LEAF, "extensions/*subagent* extensions/goal*", up_to="door", also="extensions/*"),
-    # A goal waits for the background work of its agent.
-    "goal": Layer(Kind.LEAF, "extensions/goal*", up_to="hooks", also="extensions/*"),
+    "subagents": Layer(Kind.LEAF, "extensions/*subagent* extensions/*goal*", up_to="door", also="extensions/*"),
     "extensions": Layer(Kind.LEAF, "extensions/*", up_to="hooks"),
     "providers": Layer(Kind.LEAF, "providers/*", up_to="contracts"),
     "stores": Layer(Kind.LEAF, "storage/*", up_to="contracts"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.architecture.source import PACKAGE, ROOT, File, Function, read
@@ -21,8 +21,9 @@ Surface = dict[str, object]
 
 def surface(root: Path) -> Surface:
     """Each public module below ``root`` with its public names: signatures, fields, members, values, homes."""
-    files = [file for file in read(root) if _is_public(file)]
-    return {file.module: _module(file.tree) for file in files}
+    files = read(root)
+    private = {file.module: dict(_own(file.tree)) for file in files if not _is_public(file)}
+    return {file.module: _module(file.tree, private) for file in files if _is_public(file)}
 
 
 def render(api: Surface) -> str:
@@ -34,9 +35,10 @@ def _is_public(file: File) -> bool:
     return not any(part.startswith("_") and part != "__init__" for part in file.name.split("/"))
 
 
-def _module(tree: ast.Module) -> Surface:
+def _module(tree: ast.Module, private: Mapping[str, Surface]) -> Surface:
+    """The names of a module; what it takes from a private one is public here, so it is described here."""
     own = dict(_own(tree))
-    imported = dict(_imported(tree))
+    imported = {name: private.get(home, {}).get(what, f"from {home}") for name, home, what in _imported(tree)}
     named = _dunder_all(tree)
     if named is None:
         return {name: value for name, value in own.items() if not name.startswith("_")}
@@ -50,11 +52,11 @@ def _dunder_all(tree: ast.Module) -> list[str] | None:
     return None
 
 
-def _imported(tree: ast.Module) -> Iterator[tuple[str, object]]:
+def _imported(tree: ast.Module) -> Iterator[tuple[str, str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             for alias in node.names:
-                yield alias.asname or alias.name, f"from {node.module}"
+                yield alias.asname or alias.name, node.module or "", alias.name
 
 
 def _own(tree: ast.Module) -> Iterator[tuple[str, object]]:

@@ -21,7 +21,7 @@ PARAMETERS = 6  # of every kind, but for self and cls; *args and **kwargs are on
 EXCEPTIONS: dict[str, str] = {
     "agent:Agent.__init__": "the constructor's options are the interface; all but the model are keyword-only",
     "providers/openai:OpenAIProvider.__init__": "an option for each way in which endpoints differ",
-    "tools/base:tool": "the decorator's options are the interface; all are keyword-only",
+    "tools/function_tool:tool": "the decorator's options are the interface; all are keyword-only",
 }
 
 

@@ -80,7 +80,8 @@ def test_warns():
 def test_a_test_that_breaks_a_guard_fails(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_bad.py").write_text(BAD_TESTS)
-    (tmp_path / "tests" / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    for name in ("conftest.py", "loops.py"):
+        (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text())
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COV_")}
     done = subprocess.run(

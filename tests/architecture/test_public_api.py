@@ -87,15 +87,19 @@ def test_a_change_of_what_is_private_does_not_show(tmp_path: Path, old: str, new
     assert surface(plant(tmp_path / "after", {"doors": BEFORE.replace(old, new)})) == before
 
 
-def test_a_private_module_is_not_listed_and_a_re_export_names_its_home(tmp_path: Path) -> None:
+def test_a_private_module_is_not_listed_and_a_name_from_it_is_described_where_it_is_public(tmp_path: Path) -> None:
     root = plant(
         tmp_path,
         {
-            "_runtime/loop": "def go(): ...",
+            "_runtime/loop": "def go(times: int=1): ...",
             "agent": "from zett_agent._runtime.loop import go\n__all__ = ['go', 'stop']\n",
+            "door": "from zett_agent.agent import go as walk\n__all__ = ['walk']\n",
         },
     )
-    assert surface(root) == {"zett_agent.agent": {"go": "from zett_agent._runtime.loop", "stop": "missing"}}
+    assert surface(root) == {
+        "zett_agent.agent": {"go": "(times: int=1)", "stop": "missing"},
+        "zett_agent.door": {"walk": "from zett_agent.agent"},
+    }
 
 
 def test_every_name_of_the_source_that_is_promised_exists() -> None:

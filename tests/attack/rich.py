@@ -1,40 +1,60 @@
-"""One rich request, a loop that acts at its n-th step, and what must hold after any stop of it."""
+"""One rich request, and a loop that acts at its n-th step."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import Counter
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from contextvars import Context
-from typing import Any
+from contextvars import Context, ContextVar
+from typing import TYPE_CHECKING, Any
 
+from tests.attack.ledger import Ledger
 from zett_agent.agent import Agent
 from zett_agent.config import AgentRunConfig
-from zett_agent.events import TERMINAL_EVENTS, AgentEvent
+from zett_agent.events import AgentEvent
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
 from zett_agent.extensions.permission import PermissionExtension, PermissionRule
 from zett_agent.extensions.subagent import SubAgentDefinition, SubAgentExtension
-from zett_agent.messages import AgentMessage, UserMessage
+from zett_agent.messages import UserMessage
 from zett_agent.model import ModelRequest
-from zett_agent.testing import FunctionModel, call, check_event_order, check_transcript, text
+from zett_agent.testing import FunctionModel, call, text
 from zett_agent.tools.base import tool
 from zett_agent.waits import ExternalEvent
 
 SESSION = AgentRunConfig(session_id="s")
 
+#: The calls of the parent, by id; those of children have other ids.
+CALLS = ("w", "b", "q1", "q2", "p", "t", "ts")
 
-class SteppingLoop(asyncio.SelectorEventLoop):
-    """Counts the callbacks that it runs once it is armed, and acts before the ``at``-th."""
+#: Seconds that a consumer with a limit has; nothing else in the scenario waits for a clock.
+LIMIT = 50.0
+
+if TYPE_CHECKING:
+    _Base = asyncio.AbstractEventLoop
+else:
+    _Base = object
+
+
+class Stepping(_Base):
+    """Lets any loop count the callbacks that it runs once it is armed, and act before the ``at``-th."""
 
     at = steps = 0
+    skipped = 0.0
     act: Callable[[], object] | None = None
 
     def arm(self, at: int, act: Callable[[], object]) -> None:
         self.at, self.act, self.steps = at, act, 0
+
+    def disarm(self) -> bool:
+        """Whether it has acted."""
+        struck, self.act = self.act is None, None
+        return struck
+
+    def time(self) -> float:
+        return super().time() + self.skipped
 
     def call_soon(  # type: ignore[override]  # its types are newer than the oldest Python
         self, callback: Any, *args: Any, context: Context | None = None
@@ -45,8 +65,17 @@ class SteppingLoop(asyncio.SelectorEventLoop):
         if self.act is not None:
             self.steps += 1
             if self.steps == self.at:
-                self.act()
+                act, self.act = self.act, None
+                act()
         callback(*args)
+
+
+class SteppingLoop(Stepping, asyncio.SelectorEventLoop):
+    """The loop of asyncio that counts."""
+
+
+#: What a thread at work waits for, in this attempt.
+DOOR: ContextVar[threading.Event] = ContextVar("DOOR")
 
 
 @tool
@@ -59,7 +88,7 @@ async def work(n: int) -> str:
 @tool
 def block() -> str:
     """Work in a thread."""
-    time.sleep(0.0002)
+    DOOR.get().wait()
     return "blocked"
 
 
@@ -79,12 +108,25 @@ def worker(*calls: Any) -> FunctionModel:
     return FunctionModel(lambda request: list(calls) if isinstance(request.messages[-1], UserMessage) else "report")
 
 
-class Rich:
-    """A parent with tools of each kind, two questions, a permission, and children in front and behind, who ask, too."""
+class Cast:
+    """What serves attempt after attempt, so that whatever one of them leaves behind is in the way of the next.
+
+    Making it is what costs, too: each tool has a schema.
+    """
 
     def __init__(self) -> None:
+        self.ledger = Ledger()
         self.asking = AskUserExtension()
-        self.below = [SubAgentExtension([self._grandchild()]), AsyncSubAgentExtension([self._grandchild()])]
+        grandchild = SubAgentDefinition(
+            "grandchild",
+            "g",
+            "g",
+            worker(call("ask_user", id="gq", question="g?"), call("danger", id="gd")),
+            tools=[danger],
+            extensions=[self.asking, self.ledger],
+        )
+        self.below = AsyncSubAgentExtension([grandchild])
+        inner = SubAgentExtension([grandchild])
         child = SubAgentDefinition(
             "child",
             "c",
@@ -97,83 +139,66 @@ class Rich:
                 delegate("task_start", "cs", "grandchild"),
             ),
             tools=[work, danger],
-            extensions=[self.asking, *self.below],
+            extensions=[self.asking, self.ledger, inner, self.below],
         )
+        self.background = AsyncSubAgentExtension([child])
+        self.families = [SubAgentExtension([child]), self.background, inner, self.below]
+        self.models: list[Any] = [child.model, grandchild.model]
+
+
+class Rich:
+    """A parent with tools of each kind, two questions, a permission, and children in front and behind, who ask, too.
+
+    The thread of the sync tool stays within it until the child in front has reported.
+    """
+
+    def __init__(self, cast: Cast) -> None:
+        self.cast = cast
         self.model = FunctionModel(self._answer)
-        self.models = [self.model, child.model]
         self.memory = InMemoryMessageAccumulator()
         self.gate = PermissionExtension([PermissionRule("danger", "ask"), PermissionRule("*", "allow")])
-        self.background = AsyncSubAgentExtension([child])
-        self.families = [SubAgentExtension([child]), self.background, *self.below]
+        self.door = threading.Event()
         self.agent: Agent
+        self.stream: AsyncIterator[AgentEvent]
         self.events: list[AgentEvent] = []
-        self.said: set[str] = set()
+        #: Whether the stream has ended, and whether somebody else than its reader closed it.
+        self.ended = self.closed = False
+        self._said: set[str] = set()
 
     async def open(self) -> None:
+        DOOR.set(self.door)
         self.agent = await Agent.create(
             self.model,
             config=SESSION,
             system_prompt="",
             tools=[work, block, danger],
-            extensions=[self.memory, self.gate, self.asking, *self.families[:2]],
+            extensions=[self.memory, self.gate, self.cast.ledger, self.cast.asking, *self.cast.families[:2]],
         )
+        self.stream = self.agent.stream("hi")
 
-    async def play(self, at: int = 0, act: Callable[[], object] | None = None) -> None:
-        """Follow the request; at event number ``at`` act, or leave when there is nothing to do."""
-        async with aclosing(self.agent.stream("hi")) as events:  # type: ignore[type-var]
-            async for event in events:
-                self.events.append(event)
-                self._react(event)
-                if len(self.events) == at:
-                    if act is None:
-                        return
-                    act()
+    async def play(self, at: int = 0, act: Callable[[], Any] | None = None) -> bool:
+        """Follow the request; at event number ``at`` act, or leave when there is nothing to do. False: it ended before.
 
-    async def check(self) -> None:
-        """Whatever happened: one outcome, a whole history, nothing is left, and the session goes on."""
-        self._check_outcome()
-        if all(task.finished for task in self.background.tasks("s")):
-            await self._check_nothing_runs()
-        await asyncio.wait_for(self.agent.run("again"), 5)
-        await self.agent.aclose()
-        await self._check_nothing_runs()
-        self._check_nothing_is_kept()
-        for model in self.models:
-            for request in getattr(model, "requests", ()):
-                check_transcript(request.messages)
-        told = Counter(
-            task_id
-            for message in self.memory.messages("s")
-            if isinstance(message, AgentMessage)
-            for task_id in message.attributes.get("subagent_tasks", ())
-        )
-        assert all(times == 1 for times in told.values()), told
+        What ``act`` returns is awaited, between two events, when it can be.
+        """
+        async with aclosing(self.stream) as events:  # type: ignore[type-var]
+            return await self.follow(events, at, act)
 
-    def _check_outcome(self) -> None:
-        assert not self.agent.pending
-        assert not [wait for wait in self.agent.pending_waits() if wait.session_id == "s"]
-        check_transcript(self.agent.state.messages)
-        check_transcript(self.memory.messages("s"))
-        if any(event.type in TERMINAL_EVENTS for event in self.events):
-            check_event_order(self.events)
-            assert self.events[-1].type.value == f"run_{self.agent.state.phase.value}"
-
-    async def _check_nothing_runs(self) -> None:
-        for _ in range(50):
-            if len(asyncio.all_tasks()) == 1:
-                return
-            await asyncio.sleep(0)
-        raise AssertionError(f"left: {sorted(task.get_name() for task in asyncio.all_tasks())}")
-
-    def _check_nothing_is_kept(self) -> None:
-        kept: list[Any] = [
-            *(book for extension in (self.asking, self.gate) for book in (extension._books, extension._staged)),
-            *(self.gate._grants, self.gate._parents, self.memory._holders),
-            *(book for one in self.families for book in (one._roster, one._places, one._starting)),
-            self.below[1]._board._sessions,  # type: ignore[attr-defined]
-        ]
-        assert not any(kept), kept
-        assert not self.agent.pending_waits()
+    async def follow(
+        self, events: AsyncIterator[AgentEvent], at: int = 0, act: Callable[[], Any] | None = None
+    ) -> bool:
+        """As ``play``, and closes nothing."""
+        async for event in events:
+            self.events.append(event)
+            self._react(event)
+            if len(self.events) == at:
+                if act is None:
+                    return True
+                done = act()
+                if isinstance(done, asyncio.Future):
+                    await done
+        self.ended = True
+        return 0 < at <= len(self.events)
 
     def _answer(self, request: ModelRequest) -> Any:
         said = [message.text for message in request.messages if isinstance(message, UserMessage)]
@@ -190,10 +215,6 @@ class Rich:
             delegate("task_start", "ts", "child"),
         ]
 
-    def _grandchild(self) -> SubAgentDefinition:
-        model = worker(call("ask_user", id="gq", question="g?"), call("danger", id="gd"))
-        return SubAgentDefinition("grandchild", "g", "g", model, tools=[danger], extensions=[self.asking])
-
     def _react(self, event: AgentEvent) -> None:
         payload = event.payload or {}
         if "response_event" in payload:
@@ -201,6 +222,8 @@ class Rich:
             reply = ExternalEvent(payload["response_event"], {"tool_call_id": payload["tool_call_id"], **said})
             self.agent.emit_external_event(reply, config=AgentRunConfig(session_id=payload["session_id"]))
         for kind, name in (("tool_started", "steering_message"), ("model_completed", "internal_message")):
-            if event.type == kind and name not in self.said:
-                self.said.add(name)
+            if event.type == kind and name not in self._said:
+                self._said.add(name)
                 self.agent.emit_external_event(ExternalEvent(name, {"content": name}), config=SESSION)
+        if event.type in ("tool_completed", "tool_failed") and event.tool_calls and event.tool_calls[0].id == "t":
+            self.door.set()

@@ -87,20 +87,6 @@ def test_ctrl_c_within_a_tool_ends_the_loop_and_leaves_the_history_whole() -> No
     assert not agents[0].pending
 
 
-async def test_a_coroutine_that_is_thrown_away_within_a_hook_frees_the_session() -> None:
-    stage = await calling(raising("before_model", GeneratorExit()))
-    with pytest.raises(GeneratorExit):
-        await stage.agent.run("hi")
-    assert not stage.agent.pending
-
-
-async def test_a_coroutine_that_is_thrown_away_while_the_request_closes_frees_the_session() -> None:
-    stage = await scene(error(RuntimeError("first")), extensions=[raising("on_error", GeneratorExit())])
-    with pytest.raises(GeneratorExit):
-        await stage.agent.run("hi")
-    assert not stage.agent.pending
-
-
 @pytest.mark.parametrize("failure", [ValueError("second"), SystemExit(3), Odd("odd")], ids=repr)
 @pytest.mark.parametrize("plain", [False, True])
 async def test_rule_7_on_error_cannot_take_the_outcome_away_not_even_when_it_is_no_coroutine(

@@ -28,7 +28,8 @@ WRONG = [
     (["run", "-", "--model", "m", "--base-url", HERE], "the prompt is empty"),
     (["run", "hi", "--model", " ", "--base-url", HERE], "model must be"),
     (["run", "hi", "--model", "m", "--base-url", "ftp://127.0.0.1"], "base_url"),
-    (["run", "hi", "--model", "m", "--base-url", "http://["], "no key"),
+    (["run", "hi", "--model", "m", "--base-url", "http://["], "base_url must be an http or https URL"),
+    (["run", "hi", "--model", "m", "--base-url", "nonsense"], "base_url must be an http or https URL"),
     (["run", "hi", "--model", "m", "--base-url", AWAY], "no key: set OPENAI_API_KEY"),
     (["chat", "--model", "m", "--api-key-env", "MY_KEY"], "no key: set MY_KEY"),
 ]

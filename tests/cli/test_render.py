@@ -167,6 +167,24 @@ def test_what_is_no_event_has_its_place() -> None:
     ]
 
 
+def test_news_of_background_work_split_no_sentence() -> None:
+    shown = Shown()
+    shown.show(T.TEXT_DELTA, delta="one sentence ")
+    shown.renderer.task("a task has ended")
+    shown.show(T.TEXT_DELTA, delta="in a row\n")
+    shown.renderer.task("so has another")
+    shown.show(T.TEXT_DELTA, delta="and the next one")
+    shown.renderer.task("and the last")
+    shown.show(T.MODEL_COMPLETED)
+    assert shown.lines == [
+        "one sentence in a row",
+        "  ◆ a task has ended",
+        "  ◆ so has another",
+        "and the next one",
+        "  ◆ and the last",
+    ]
+
+
 def test_square_brackets_are_text_and_no_markup() -> None:
     shown = Shown()
     shown.show(T.TEXT_DELTA, delta="[bold]x[/bold] :smile:")

@@ -23,12 +23,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_python_of_a_page_runs_and_prints_what_the_page_shows(page: Path, home: Path) -> None:
+def test_dx_02_the_python_of_a_page_runs_and_prints_what_the_page_shows(page: Path, home: Path) -> None:
     run_page(blocks(page))
 
 
 @pytest.mark.parametrize("block", SHELL, ids=lambda block: block.where)
-def test_the_commands_of_a_page_work(block: Block, home: Path) -> None:
+def test_dx_02_the_commands_of_a_page_work(block: Block, home: Path) -> None:
     run_shell(block, home)
 
 

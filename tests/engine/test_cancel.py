@@ -209,7 +209,7 @@ async def test_core_2_a_hook_may_emit_while_the_request_is_being_cancelled() -> 
     assert emitted == ["bye"]
 
 
-async def test_core_15_a_sync_tool_learns_that_nobody_waits_for_it() -> None:
+async def test_core_15_core_39_a_sync_tool_learns_that_nobody_waits_for_it() -> None:
     started, told = threading.Event(), threading.Event()
 
     @tool

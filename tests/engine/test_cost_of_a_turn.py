@@ -48,5 +48,5 @@ async def calls_of_one_more_request(messages: int) -> int:
     return counted
 
 
-async def test_a_turn_costs_the_same_at_two_thousand_messages_as_at_twenty() -> None:
+async def test_rule_11_core_53_a_turn_costs_the_same_at_two_thousand_messages_as_at_twenty() -> None:
     assert await calls_of_one_more_request(2_000) < 1.1 * await calls_of_one_more_request(20)

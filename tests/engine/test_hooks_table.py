@@ -8,78 +8,108 @@ from typing import Any
 
 import pytest
 
-from tests.engine.scenario import add, boom, scene
-from zett_agent.events import TERMINAL_EVENTS
-from zett_agent.testing import EventRecorder, HookRecorder, call, check_event_order, error, stall, stop, text
+from tests.engine.hooks_table import ANSWER, END, OPENING, RUNNING, TABLE, TWO_TURNS, Cast, Row, check_terminal
+from tests.engine.scenario import SESSION
+from tests.extensions.subagents import kind, until, work
+from zett_agent.agent import Agent
+from zett_agent.client import AgentClient
+from zett_agent.events import AgentEvent
+from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
+from zett_agent.extensions.memory import InMemoryMessageAccumulator
+from zett_agent.extensions.subagent import SubAgentExtension
+from zett_agent.testing import EventRecorder, HookRecorder, ScriptedModel, call
 
-HANG = "a model that hangs here"
-OPENING = "on_tool on_state on_message before_run"
-STEP = "before_model on_model_request on_model_request_end"
-ANSWER = f"{STEP} after_model"
-TOOL = "before_tool on_tool_call authorize_tool on_tool_call_end after_tool"
-END = "after_turn after_run on_success"
+STREAMS = ["agent.stream", "client.stream"]
+DOORS = [*STREAMS, "agent.run", "client.run"]
 
-TABLE: dict[str, tuple[list[Any], str, str]] = {
-    "ok": (["x"], f"{OPENING} before_turn {ANSWER} {END}", "run_completed"),
-    "tool": (
-        [[call("add", left=1, right=1)], "x"],
-        f"{OPENING} before_turn {ANSWER} {TOOL} after_turn before_turn {ANSWER} {END}",
-        "run_completed",
-    ),
-    "tool error": (
-        [[call("boom")], "x"],
-        f"{OPENING} before_turn {ANSWER} {TOOL} after_turn before_turn {ANSWER} {END}",
-        "run_completed",
-    ),
-    "pause": (
-        [[text("p"), stop("pause_turn")], "x"],
-        f"{OPENING} before_turn {ANSWER} {ANSWER} {END}",
-        "run_completed",
-    ),
-    "refusal": ([[text("no"), stop("refusal")]], f"{OPENING} before_turn {ANSWER} {END}", "run_completed"),
-    "model error": (
-        [[text("x"), error(ConnectionError())]],
-        f"{OPENING} before_turn {STEP} on_error",
-        "run_failed",
-    ),
-    "limit": (
-        [[call("boom")]] * 2,
-        f"{OPENING} {f'before_turn {ANSWER} {TOOL} after_turn ' * 2}before_turn on_error",
-        "run_failed",
-    ),
-    "cancel": ([[text("x"), HANG]], f"{OPENING} before_turn {STEP}", ""),
-    "early close": ([[text("x"), HANG]], f"{OPENING} before_turn {STEP}", ""),
-    "stop": ([[text("x"), HANG]], f"{OPENING} before_turn {STEP}", "run_cancelled"),
+
+def played(row: Row) -> list[str]:
+    return STREAMS if row.close_at else DOORS
+
+
+async def act(row: Row, cast: Cast, agent: Agent, request: asyncio.Task[Any]) -> None:
+    """Do what the row says once the request hangs, and let it end."""
+    if row.act:
+        await until(lambda: cast.gate.reached.is_set() or agent.pending_waits() or request.done())
+    if row.act == "cancel":
+        request.cancel()
+    elif row.act == "stop":
+        assert agent.stop()
+    elif row.act == "answer":
+        cast.answer(agent)
+    with suppress(asyncio.CancelledError, Exception):
+        await request
+
+
+@pytest.mark.parametrize(("end", "door"), [(end, door) for end, row in TABLE.items() for door in played(row)])
+async def test_hooks_01_ui_01_ui_02_every_door_and_every_end_calls_the_hooks_of_the_table(end: str, door: str) -> None:
+    row = TABLE[end]
+    cast, recorder = Cast(row), EventRecorder()
+    agent = await Agent.create(
+        cast.model, config=SESSION, tools=cast.tools, extensions=cast.extensions, max_iterations=2
+    )
+    opened: Any = agent if door.startswith("agent") else AgentClient(agent, event_dispatcher=cast.watch)
+    if door.endswith("run"):
+        request = asyncio.ensure_future(opened.run("hi"))
+    else:
+        request = asyncio.ensure_future(recorder.record(opened.stream("hi"), until=row.close_at or None))
+    await act(row, cast, agent, request)
+    assert not agent.pending
+    cast.check(shown(door, cast, recorder))
+    assert row.phase == "cancelled" or cast.model.script.remaining == 0
+
+
+def shown(door: str, cast: Cast, recorder: EventRecorder) -> list[AgentEvent] | None:
+    """What the door lets a consumer see; ``run`` of an agent shows nothing."""
+    if door.endswith("stream"):
+        return recorder.events
+    return cast.watch.events if door == "client.run" else None
+
+
+PARENT = {
+    "completed": (TWO_TURNS, "run_completed"),
+    "stop": (f"{OPENING} before_turn {ANSWER} {RUNNING}", "run_cancelled"),
+    "cancel": (f"{OPENING} before_turn {ANSWER} {RUNNING}", ""),
 }
 
 
-@pytest.mark.parametrize("door", ["run", "stream"])
-@pytest.mark.parametrize("end", TABLE)
-async def test_hooks_01_ui_01_every_door_and_every_end_calls_the_hooks_of_the_table(door: str, end: str) -> None:
-    steps, expected, terminal = TABLE[end]
-    held, hooks = stall(), HookRecorder(notifications=False)
-    script = [step if isinstance(step, str) else [held if piece is HANG else piece for piece in step] for step in steps]
-    stage = await scene(*script, tools=[add, boom], extensions=[hooks], max_iterations=2)
-    recorder = EventRecorder()
-    request = asyncio.ensure_future(_go(door, end, stage.agent, recorder))
-    if any(HANG in step for step in steps):
-        await held.reached.wait()
-        if end == "cancel" or (door == "run" and end == "early close"):
-            request.cancel()
-        elif end == "stop":
-            stage.agent.stop()
-    with suppress(asyncio.CancelledError, Exception):
-        await request
+@pytest.mark.parametrize("end", [end for end, row in TABLE.items() if not row.close_at])
+async def test_hooks_01_ui_01_ui_02_a_child_calls_the_hooks_of_the_table_too(end: str) -> None:
+    row = TABLE[end]
+    cast, recorder, hooks = Cast(row), EventRecorder(), HookRecorder(notifications=False)
+    child = kind(cast.model, tools=cast.tools, extensions=cast.extensions, max_iterations=2)
+    model = ScriptedModel([call("task", **work())], "ok")
+    agent = await Agent.create(model, config=SESSION, extensions=[hooks, SubAgentExtension([child])])
+    request = asyncio.ensure_future(recorder.record(agent.stream("go")))
+    await act(row, cast, agent, request)
+    cast.check(None)
+    expected, terminal = PARENT.get(row.act, PARENT["completed"])
     assert hooks.hooks == expected.split()
-    if door == "stream":
-        seen = [event.type.value for event in recorder.events if event.type in TERMINAL_EVENTS]
-        assert seen == ([terminal] if terminal else [])
-        if terminal:
-            check_event_order(recorder.events)
+    check_terminal(recorder.events, terminal)
 
 
-async def _go(door: str, end: str, agent: Any, recorder: EventRecorder) -> None:
-    if door == "run":
-        await agent.run("hi")
-    else:
-        await recorder.record(agent.stream("hi"), until="text_delta" if end == "early close" else None)
+@pytest.mark.parametrize("end", [end for end, row in TABLE.items() if not row.close_at and row.act != "stop"])
+async def test_hooks_01_a_child_in_the_background_calls_the_hooks_of_the_table_too(end: str) -> None:
+    row = TABLE[end]
+    cast = Cast(row)
+    child = kind(cast.model, tools=cast.tools, extensions=cast.extensions, max_iterations=2)
+    background = AsyncSubAgentExtension([child])
+    model = ScriptedModel([call("task_start", **work())], "ok")
+    agent = await Agent.create(model, config=SESSION, extensions=[InMemoryMessageAccumulator(), background])
+    await agent.run("go")
+    (task,) = background.tasks("s")
+    if row.act:
+        await until(lambda: cast.gate.reached.is_set() or agent.pending_waits())
+    if row.act == "answer":
+        cast.answer(agent)
+    elif row.act == "cancel":
+        await background.close()
+    await until(cast.life.over.is_set)
+    cast.check(None)
+    assert task.status.value == row.phase
+    await agent.aclose()
+
+
+def test_the_table_ends_in_every_way_there_is() -> None:
+    assert {row.terminal for row in TABLE.values()} == {"run_completed", "run_failed", "run_cancelled", ""}
+    assert END in TABLE["ok"].hooks

@@ -75,8 +75,10 @@ async def test_the_budget_bounds_how_many_are_taken() -> None:
     assert outcome.only("internal", "run", "custom") == lines("""
         internal_message_started int1
         internal_message_completed int1
+        custom input_returned
         run_failed AgentIterationLimitError
     """)
+    assert [message.content for message in stage.agent.state.undelivered] == ["int2"]
 
 
 async def test_core_21_a_budget_of_zero_refuses_them_and_harms_nothing() -> None:

@@ -65,7 +65,7 @@ async def test_a_request_with_a_tool_is_logged_step_by_step() -> None:
     """)
 
 
-async def test_persist_03_each_step_is_logged_before_its_effect() -> None:
+async def test_rule_2_persist_03_each_step_is_logged_before_its_effect() -> None:
     seen: list[list[str]] = []
 
     async def effect() -> str:

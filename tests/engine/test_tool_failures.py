@@ -234,7 +234,7 @@ async def test_the_timeout_of_a_tool_counts_also_behind_a_hook() -> None:
     assert "did not end within" in (await stage.play()).story[2]
 
 
-async def test_a_tool_may_know_its_call() -> None:
+async def test_core_39_a_tool_may_know_its_call() -> None:
     @tool
     async def who(context: ToolContext, run: AgentRunContext) -> str:
         """Say who calls."""

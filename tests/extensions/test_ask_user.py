@@ -12,7 +12,7 @@ What its manual page says, and the tests that hold it:
   test_hitl_12_hitl_20_an_answer_that_is_not_for_the_question_is_refused
 - nor are duplicates: test_hitl_20_the_first_answer_wins
 - nor are answers to what was cancelled or closed, whose route is gone:
-  test_a_late_answer_to_a_closed_stream_is_refused, test_a_late_answer_to_a_cancelled_consumer_is_refused
+  test_rule_4_a_late_answer_to_a_closed_stream_is_refused, test_a_late_answer_to_a_cancelled_consumer_is_refused
 - RunCancelledEvent cancels the wait, on_error ends it with the error, both wake it:
   test_being_told_of_a_cancel_wakes_the_call, test_being_told_of_an_error_wakes_the_call_with_that_error
 - the base class routes, synchronises and wakes the loop, from any thread:
@@ -251,7 +251,7 @@ async def test_hitl_02_a_payload_that_is_used_again_changes_no_earlier_answer() 
     assert [result_of(stage, f"q{n}")["answer"] for n in (1, 2)] == [{"n": 1}, {"n": 2}]
 
 
-async def test_b05_core_28_a_question_holds_back_no_sibling() -> None:
+async def test_rule_3_b05_core_28_a_question_holds_back_no_sibling() -> None:
     stage = await scene(
         [
             call("note", id="n", text="x"),
@@ -400,7 +400,7 @@ async def test_accept_leaves_what_is_not_its_own_to_others() -> None:
 # --- ends without an answer -----------------------------------------------------------------------------------------
 
 
-async def test_a_late_answer_to_a_closed_stream_is_refused() -> None:
+async def test_rule_4_a_late_answer_to_a_closed_stream_is_refused() -> None:
     stage = await asking()
     await EventRecorder().record(stage.agent.stream("hi"), until="custom")
     assert stage.agent.pending_waits() == ()

@@ -377,7 +377,7 @@ async def test_b09_a_task_keeps_nothing_of_the_request_that_started_it() -> None
     await agent.aclose()
 
 
-async def test_loop02_a_background_child_sees_the_callers_context_variables_but_not_its_call() -> None:
+async def test_loop_02_a_background_child_sees_the_callers_context_variables_but_not_its_call() -> None:
     user: ContextVar[str] = ContextVar("user")
     seen: list[tuple[str, str | None]] = []
 
@@ -516,7 +516,7 @@ async def test_a_child_may_start_background_tasks_and_they_end_with_it() -> None
         await record(agent)
         assert asyncio.all_tasks() == before
     assert result(agent.state.messages)["content"] == "early end"
-    assert not inner._board._sessions and not inner._roster and not inner._places
+    assert not inner._board._sessions and inner.nursery.empty
     assert len(child.requests) == 2, "nobody wakes a child that has ended"
 
 

@@ -43,7 +43,7 @@ async def ready(extension: AsyncSubAgentExtension) -> tuple[Agent, AgentRunConte
 async def begin(
     extension: AsyncSubAgentExtension, context: AgentRunContext, definition: SubAgentDefinition | None = None
 ) -> SubAgentTask:
-    definition = definition or next(iter((extension._given or {}).values()))
+    definition = definition or next(iter((extension._offer._given or {}).values()))
     return await extension.start(context, definition, description="d", prompt="p")
 
 
@@ -57,7 +57,7 @@ async def test_b07_a_cancel_before_the_first_step_takes_effect_and_frees_the_pla
         assert await extension.cancel(task) is task
         assert task.status is CANCELLED and task.finished_at is not None
     assert extension.finishes == 3 and child.requests == []
-    assert not extension._roster and not extension._starting
+    assert extension.nursery.empty
 
 
 async def test_a_cancel_while_the_model_answers_reaches_the_model() -> None:
@@ -145,7 +145,7 @@ async def test_b07_a_cancel_at_any_step_leaves_one_outcome_and_nothing_behind(
     await asyncio.sleep(0)
     assert extension.finishes == 1
     assert asyncio.all_tasks() == before
-    assert not extension._roster and not extension._starting and task._runner is None
+    assert extension.nursery.empty and task._runner is None
     await agent.run("hear")
     assert len(notices(agent.state.messages)) == 1
     gc.collect()  # an exception that nobody saw is logged when its asyncio task goes
@@ -170,14 +170,13 @@ async def test_a_child_that_does_not_heed_a_cancel_is_cancelled_all_the_same() -
 
 
 async def test_a_cancel_that_comes_when_the_answer_is_there_but_not_reported_wins() -> None:
-    class Late(Counting):
-        async def _close_child(self, child: Any) -> None:
-            (task,) = self.tasks("s")
+    class Late(SubAgentExtension):
+        async def end_session(self, session_id: str) -> None:
+            (task,) = extension.tasks("s")
             assert task._runner is not None
             task._runner.cancel()
-            await super()._close_child(child)
 
-    extension = Late([kind(echo())])
+    extension = Counting([kind(echo(), extensions=[Late([kind(echo())])])])
     _, context = await ready(extension)
     task = await extension.wait(await begin(extension, context))
     assert task.status is CANCELLED and extension.finishes == 1
@@ -271,7 +270,7 @@ async def test_a_start_that_is_cancelled_before_its_child_exists_leaves_nothing(
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    assert extension.tasks("s") == () and not extension._starting and not extension._roster
+    assert extension.tasks("s") == () and extension.nursery.empty
 
 
 async def test_close_cancels_every_task_of_every_session_and_the_extension_stays_usable() -> None:
@@ -331,7 +330,7 @@ async def test_b07_the_books_are_kept_when_the_asyncio_task_is_cancelled_by_some
     await asyncio.wait({driver})
     await asyncio.sleep(0)
     assert task.status is CANCELLED and task._runner is None
-    assert not extension._roster
+    assert extension.nursery.empty
     again = await begin(extension, context)
     await extension.cancel(again)
 
@@ -395,7 +394,7 @@ async def test_close_lets_an_observer_of_a_finished_task_end() -> None:
     assert done == ["task-1"]
 
 
-async def test_bg05_cancelling_a_background_task_ends_its_own_children_too() -> None:
+async def test_bg_05_cancelling_a_background_task_ends_its_own_children_too() -> None:
     meeting = Meeting()
     inner = AsyncSubAgentExtension([kind(meeting.model)])
     nested = SubAgentExtension([kind(meeting.model)])
@@ -411,4 +410,4 @@ async def test_bg05_cancelling_a_background_task_ends_its_own_children_too() -> 
     await extension.cancel(task)
     assert meeting.cancelled == 2
     assert asyncio.all_tasks() == before
-    assert not inner._board._sessions and not inner._places and not nested._places
+    assert not inner._board._sessions and inner.nursery.empty and nested.nursery.empty

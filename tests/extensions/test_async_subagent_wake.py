@@ -14,11 +14,11 @@ from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentPort, AgentRunContext
 from zett_agent.events import AgentEvent
 from zett_agent.exceptions import SessionBusyError
+from zett_agent.extensions._subagents.tree import Place
+from zett_agent.extensions._subagents.waker import Parent
 from zett_agent.extensions.async_subagent import AsyncSubAgentExtension, SubAgentTask
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.subagent import SubAgentExtension
-from zett_agent.extensions.subagent_tree import Place
-from zett_agent.extensions.subagent_waker import Parent
 from zett_agent.messages import AgentMessage, UserMessage
 from zett_agent.model import ModelRequest
 from zett_agent.testing import FunctionModel, ScriptedModel, call, error
@@ -41,7 +41,7 @@ async def done(extension: AsyncSubAgentExtension) -> None:
     await asleep(extension)
 
 
-async def test_bg01_an_idle_parent_is_woken_with_the_childs_text_and_told_once() -> None:
+async def test_bg_01_an_idle_parent_is_woken_with_the_childs_text_and_told_once() -> None:
     meeting = Meeting("the child's text")
     extension = AsyncSubAgentExtension([kind(meeting.model)], wake_parent=True)
     with ScriptedModel(START, "ok", "woken", "next") as model:
@@ -289,7 +289,7 @@ async def test_a_subclass_may_show_the_events_of_the_request_that_wakes() -> Non
     assert seen[-1].type.value == "run_completed"
 
 
-async def test_bg07_a_parent_and_its_tasks_cannot_wake_each_other_for_ever() -> None:
+async def test_bg_07_a_parent_and_its_tasks_cannot_wake_each_other_for_ever() -> None:
     def answer(request: ModelRequest) -> Any:
         """A model that starts a task whenever somebody speaks to it."""
         return START if isinstance(request.messages[-1], UserMessage | AgentMessage) else "waiting"
@@ -302,13 +302,13 @@ async def test_bg07_a_parent_and_its_tasks_cannot_wake_each_other_for_ever() -> 
     told = results(agent.state.messages)
     assert [message.success for message in told] == [True] * 5 + [False]
     assert "all 5 subagents" in told[-1].text
-    assert len(extension.tasks("s")) == 5 and not extension._places
+    assert len(extension.tasks("s")) == 5 and extension.nursery.empty
     await agent.run("the user may start more")
     await done(extension)
     assert len(extension.tasks("s")) == 10
 
 
-async def test_bg07_what_a_woken_parent_starts_in_the_foreground_counts_too() -> None:
+async def test_bg_07_what_a_woken_parent_starts_in_the_foreground_counts_too() -> None:
     foreground = SubAgentExtension([kind(echo())], max_total=2)
     extension = AsyncSubAgentExtension([kind(echo())], wake_parent=True, max_total=2)
     calls = [call("task", **work()), call("task", **work())]
@@ -398,7 +398,7 @@ async def test_at_the_end_of_the_loop_nobody_is_woken() -> None:
     assert extension.tasks("s")[0].status.value == "cancelled"
 
 
-def test_bg01_a_task_that_a_loop_took_with_it_is_announced_in_the_next_one() -> None:
+def test_bg_01_a_task_that_a_loop_took_with_it_is_announced_in_the_next_one() -> None:
     meeting: list[Meeting] = []
     model = ScriptedModel(START, "ok", "heard")
 

@@ -16,10 +16,10 @@ from zett_agent import AgentExtension, AgentIterationLimitError, AgentProtocolEr
 from zett_agent.agent import Agent
 from zett_agent.events import AgentEvent, CompactionEvent
 from zett_agent.exceptions import AgentCancelledError, ProviderError
+from zett_agent.extensions._goal.arming import MAX_ARMED
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
 from zett_agent.extensions.goal import GoalEvaluation, GoalExtension, GoalState, default_goal_subagent
-from zett_agent.extensions.goal_arming import MAX_ARMED
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
 from zett_agent.extensions.permission import PermissionExtension, PermissionRule
 from zett_agent.extensions.subagent import SubAgentExtension

@@ -130,7 +130,7 @@ async def test_there_may_be_no_bound() -> None:
 
 @pytest.mark.parametrize("bound", [0, -1])
 def test_a_bound_below_one_is_refused(bound: int) -> None:
-    with pytest.raises(ValueError, match="at least 1, or None"):
+    with pytest.raises(ValueError, match="max_sessions must be an integer of at least 1"):
         InMemoryMessageAccumulator(max_sessions=bound)
 
 

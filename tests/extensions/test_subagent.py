@@ -120,7 +120,7 @@ async def test_the_memory_of_models_is_bounded() -> None:
     agent = await parent(echo(), extension)
     for _ in range(20):
         await agent.run("hi", model=FunctionModel(lambda _: "hi"))
-    assert len(extension._built_in) == 8
+    assert len(extension._offer._built_in) == 8
 
 
 # The tool
@@ -245,7 +245,7 @@ async def test_create_child_can_be_overridden_and_the_bounds_still_hold() -> Non
 # The surroundings of a child
 
 
-async def test_loop02_a_child_sees_the_callers_context_variables_but_not_its_call() -> None:
+async def test_loop_02_a_child_sees_the_callers_context_variables_but_not_its_call() -> None:
     user: ContextVar[str] = ContextVar("user")
     seen: list[tuple[str, str | None]] = []
 
@@ -272,7 +272,7 @@ async def test_independent_children_run_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "stop", "cancel"])
-async def test_bg05_cancel04_children_at_every_depth_end_with_their_parent(how: str) -> None:
+async def test_bg_05_cancel_04_children_at_every_depth_end_with_their_parent(how: str) -> None:
     meeting = Meeting()
     child = FunctionModel(lambda request: [call("task", **work())])
     nested = SubAgentExtension([kind(meeting.model)])
@@ -299,7 +299,7 @@ async def test_bg05_cancel04_children_at_every_depth_end_with_their_parent(how: 
     assert "Stopped while it ran" in results(agent.state.messages)[0].text
 
 
-async def test_loop07_nothing_of_an_ended_request_or_child_is_kept() -> None:
+async def test_loop_07_nothing_of_an_ended_request_or_child_is_kept() -> None:
     spy = Spy()
     extension = SubAgentExtension([kind(echo(), extensions=[spy])])
     model = FunctionModel(lambda request: "ok" if results(request.messages) else [call("task", **work())])
@@ -310,8 +310,8 @@ async def test_loop07_nothing_of_an_ended_request_or_child_is_kept() -> None:
     model.requests.clear()
     gc.collect()
     assert len(contexts) == 5 and not any(context() for context in contexts)
-    assert not extension._roster and not extension._places and not extension._starting
-    assert not extension._roots and not extension._choices
+    assert extension.nursery.empty
+    assert not extension.nursery._roots and not extension._offer._choices
 
 
 async def test_a_child_that_cannot_be_made_leaves_nothing_behind() -> None:
@@ -326,7 +326,7 @@ async def test_a_child_that_cannot_be_made_leaves_nothing_behind() -> None:
         agent = await parent(model, extension)
         await agent.run("go")
     assert [failed.text for failed in results(agent.state.messages)] == ["RuntimeError: no agents today"] * 2
-    assert not extension._roster and not extension._starting
+    assert extension.nursery.empty
 
 
 async def test_the_extension_keeps_the_rules_of_extensions() -> None:
@@ -346,7 +346,7 @@ async def test_two_sessions_share_one_extension() -> None:
 
 
 @pytest.mark.parametrize("steps", range(70))
-async def test_cancel01_a_cancel_at_any_step_of_a_tree_leaves_a_valid_history_and_nothing_running(
+async def test_cancel_01_a_cancel_at_any_step_of_a_tree_leaves_a_valid_history_and_nothing_running(
     steps: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     @tool
@@ -372,9 +372,9 @@ async def test_cancel01_a_cancel_at_any_step_of_a_tree_leaves_a_valid_history_an
         await request
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == before
-    assert not agent.pending and not outer._roster and not outer._starting
+    assert not agent.pending and outer.nursery.empty
     for extension in inner:
-        assert not extension._roster and not extension._places and not extension._starting
+        assert extension.nursery.empty
     assert not inner[0]._board._sessions
     await agent.run("still there?")
     check_transcript(agent.state.messages)

@@ -23,12 +23,12 @@ def spawning(count: int, log: list[tuple[AnyMessage, ...]]) -> FunctionModel:
     return FunctionModel(answer)
 
 
-async def test_bg07_a_model_that_always_spawns_is_held_by_depth_and_total_and_the_request_ends() -> None:
+async def test_bg_07_a_model_that_always_spawns_is_held_by_depth_and_total_and_the_request_ends() -> None:
     log: list[tuple[AnyMessage, ...]] = []
     model = spawning(5, log)
     # One extension object at every level: the children's definition holds the parent's own extension.
     extension = SubAgentExtension(max_depth=2, max_total=10)
-    extension._given = {"helper": kind(model, extensions=[extension])}
+    extension._offer._given = {"helper": kind(model, extensions=[extension])}
     agent = await parent(model, extension)
     answer = await agent.run("go")
     assert answer.content == "done"
@@ -44,7 +44,7 @@ async def test_bg07_a_model_that_always_spawns_is_held_by_depth_and_total_and_th
     assert len(refused) == 2
 
 
-async def test_bg07_a_childs_own_extension_has_at_most_what_the_parent_has_left() -> None:
+async def test_bg_07_a_childs_own_extension_has_at_most_what_the_parent_has_left() -> None:
     log: list[tuple[AnyMessage, ...]] = []
     inner = SubAgentExtension([kind(echo())], max_total=50, max_depth=9)
     child = kind(spawning(5, log), extensions=[inner])
@@ -55,7 +55,7 @@ async def test_bg07_a_childs_own_extension_has_at_most_what_the_parent_has_left(
     assert "all 3 subagents" in results(log[-1])[-1].text
 
 
-async def test_bg07_a_childs_own_extension_may_be_stricter_for_what_is_below_it() -> None:
+async def test_bg_07_a_childs_own_extension_may_be_stricter_for_what_is_below_it() -> None:
     log: list[tuple[AnyMessage, ...]] = []
     inner = SubAgentExtension([kind(echo())], max_total=1)
     child = kind(spawning(2, log), extensions=[inner])
@@ -65,7 +65,7 @@ async def test_bg07_a_childs_own_extension_may_be_stricter_for_what_is_below_it(
     assert [[m.success for m in results(messages)] for messages in log if results(messages)] == [[True, False]] * 2
 
 
-async def test_bg07_the_bounds_of_a_request_begin_anew_with_the_next_one() -> None:
+async def test_bg_07_the_bounds_of_a_request_begin_anew_with_the_next_one() -> None:
     def answer(request: ModelRequest) -> Any:
         return "ok" if results(request.messages[-1:]) else [call("task", **work())]
 
@@ -75,7 +75,7 @@ async def test_bg07_the_bounds_of_a_request_begin_anew_with_the_next_one() -> No
     assert [message.success for message in results(agent.state.messages)] == [True, True]
 
 
-async def test_bg07_foreground_and_background_subagents_of_a_request_share_its_total() -> None:
+async def test_bg_07_foreground_and_background_subagents_of_a_request_share_its_total() -> None:
     background = AsyncSubAgentExtension([kind(echo())], max_total=2)
     with ScriptedModel(
         [call("task", **work())], [call("task_start", **work())], [call("task", **work())], "ok", "ok"
@@ -87,7 +87,7 @@ async def test_bg07_foreground_and_background_subagents_of_a_request_share_its_t
         await agent.run("again")
 
 
-async def test_bg07_more_children_at_once_than_allowed_are_refused_and_others_not_held_up() -> None:
+async def test_bg_07_more_children_at_once_than_allowed_are_refused_and_others_not_held_up() -> None:
     meeting = Meeting()
     calls = [call("task", **work()) for _ in range(3)]
     with ScriptedModel(calls, [call("task", **work())], "ok") as model:
@@ -101,7 +101,7 @@ async def test_bg07_more_children_at_once_than_allowed_are_refused_and_others_no
     assert "2 subagents of this session run already" in told[2].text
 
 
-async def test_bg07_the_depth_is_counted_from_the_root_and_the_strictest_bound_on_the_way_holds() -> None:
+async def test_bg_07_the_depth_is_counted_from_the_root_and_the_strictest_bound_on_the_way_holds() -> None:
     log: list[tuple[AnyMessage, ...]] = []
     bottom = SubAgentExtension([kind(echo())], max_depth=9)
     middle = SubAgentExtension([kind(spawning(1, log), extensions=[bottom])], max_depth=2)

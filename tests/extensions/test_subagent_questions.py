@@ -31,8 +31,7 @@ from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.external import ExternalEventExtension
-from zett_agent.extensions.subagent import SubAgentExtension
-from zett_agent.extensions.subagent_tree import with_inherited
+from zett_agent.extensions.subagent import SubAgentExtension, with_inherited
 from zett_agent.messages import ToolCall
 from zett_agent.model import ModelRequest
 from zett_agent.testing import EventRecorder, FunctionModel, ScriptedModel, call, reasoning, stop, text
@@ -100,7 +99,7 @@ async def wipe(what: str) -> str:
 
 
 @pytest.mark.parametrize("thread", [False, True])
-async def test_hitl22_a_question_of_a_grandchild_is_shown_and_answered_at_the_root(thread: bool) -> None:
+async def test_hitl_22_a_question_of_a_grandchild_is_shown_and_answered_at_the_root(thread: bool) -> None:
     accepted: list[list[str]] = []
 
     def reply(event: AgentEvent) -> None:
@@ -128,7 +127,7 @@ async def test_hitl22_a_question_of_a_grandchild_is_shown_and_answered_at_the_ro
     assert result(agent.state.messages)["content"] == "colour: blue"
 
 
-async def test_hitl23_three_children_wait_at_once_and_are_answered_in_any_order() -> None:
+async def test_hitl_23_three_children_wait_at_once_and_are_answered_in_any_order() -> None:
     outer = SubAgentExtension([kind(asking(), "asker", extensions=[AskUserExtension()])])
     calls = [call("task", **work(name, subagent_type="asker")) for name in ("a", "b", "c")]
     with ScriptedModel(calls, "ok") as model:
@@ -153,7 +152,7 @@ async def test_hitl23_three_children_wait_at_once_and_are_answered_in_any_order(
     assert agent.pending_waits() == ()
 
 
-async def test_hitl23_a_policy_of_the_parent_gates_the_calls_of_its_children_too() -> None:
+async def test_hitl_23_a_policy_of_the_parent_gates_the_calls_of_its_children_too() -> None:
     child = ScriptedModel([call("wipe", what="disk")], "done")
     with child, ScriptedModel([call("task", **work())], "ok") as model:
         agent = await parent(model, SubAgentExtension([kind(child, tools=[wipe])]), Gate())

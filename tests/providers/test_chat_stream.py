@@ -305,7 +305,7 @@ def test_the_native_finish_reason_is_kept() -> None:
     assert response.stop is not None and response.stop.detail == {"native_finish_reason": "eos"}
 
 
-def test_stream_12_what_a_service_attaches_to_a_call_is_kept_with_its_origin() -> None:
+def test_stream_12_rule_12_what_a_service_attaches_to_a_call_is_kept_with_its_origin() -> None:
     extra = {"google": {"thought_signature": "QQ=="}}
     response = read(calls(call("{}", id="a", name="f")), calls({"id": "a", "extra_content": extra}))[1]
     assert response.message.replay_blocks == (

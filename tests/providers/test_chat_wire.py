@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
-import weakref
+import pickle
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from zett_agent.messages import (
     UserMessage,
 )
 from zett_agent.model import ModelRequest, ReasoningEffort, ServerToolDefinition, ToolDefinition
-from zett_agent.providers.base import WireCache, dump_json
+from zett_agent.providers.base import dump_json
 from zett_agent.providers.chat_wire import ChatSettings, request_body, wire_name
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire" / "chat"
@@ -140,8 +141,8 @@ CASES: dict[str, tuple[ModelRequest, ChatSettings]] = {
 }
 
 
-def body(request: ModelRequest, settings: ChatSettings = SETTINGS, cache: WireCache[Any] | None = None) -> bytes:
-    return request_body(request, settings, cache or WireCache())
+def body(request: ModelRequest, settings: ChatSettings = SETTINGS) -> bytes:
+    return request_body(request, settings)
 
 
 def fields(request: ModelRequest, **settings: Any) -> dict[str, Any]:
@@ -240,57 +241,77 @@ def test_json_is_strict_and_encodes_whatever_the_value(value: object) -> None:
     json.loads(dump_json(value).encode(), parse_constant=pytest.fail)
 
 
-def test_a_message_is_converted_once() -> None:
-    cache: WireCache[Any] = WireCache()
-    converted: list[object] = []
-
-    def convert(item: object) -> bytes:
-        converted.append(item)
-        return b"1234"
-
-    items = [UserMessage(content="same"), UserMessage(content="same")]
-    for _ in range(3):
-        assert [cache.get(item, convert) for item in items] == [b"1234"] * 2
-    assert len(converted) == 2
-    cache.clear()
-    cache.get(items[0], convert)
-    assert len(converted) == 3
-
-
-class Item:
-    """Something that, unlike a message, can be watched weakly."""
-
-
-def test_what_is_in_use_stays_in_a_full_cache_and_what_is_not_goes() -> None:
-    cache: WireCache[Item] = WireCache(limit=100)
-    converted: list[weakref.ref[Item]] = []
-
-    def convert(item: Item) -> bytes:
-        converted.append(weakref.ref(item))
-        return b"x" * 10
-
-    in_use = Item()
-    for _ in range(200):
-        cache.get(in_use, convert)
-        cache.get(Item(), convert)
-    assert [item() for item in converted].count(in_use) == 1
-    assert sum(item() is not None for item in converted) < 25
-
-
 def test_net_04_a_history_of_2000_messages_costs_a_request_only_its_new_messages() -> None:
     history: list[AnyMessage] = [UserMessage(content=f"{number} {'word ' * 80}") for number in range(2000)]
-    converted = 0
+    forms = []
+    for _ in range(3):
+        messages = [*history, UserMessage(content="new")]
+        body(ModelRequest(messages))
+        forms.append([id(message._wire_form[2]) for message in messages[:-1]])
+    assert forms[0] == forms[1] == forms[2]
 
-    class Counting(WireCache[Any]):
-        def get(self, item: Any, convert: Callable[[Any], bytes]) -> bytes:
-            def counted(item: Any) -> bytes:
-                nonlocal converted
-                converted += 1
-                return convert(item)
 
-            return super().get(item, counted)
+Change = Callable[[Any], object]
 
-    cache = Counting()
-    for expected in (2001, 2002, 2003):
-        body(ModelRequest([*history, UserMessage(content="new")]), cache=cache)
-        assert converted == expected
+CHANGES: dict[str, tuple[AnyMessage, Change]] = {
+    "text": (UserMessage(content="old"), lambda message: setattr(message, "content", "new")),
+    "a part": (
+        UserMessage(content=[TextContent("old")]),
+        lambda message: message.content.__setitem__(0, TextContent("new")),
+    ),
+    "a further part": (UserMessage(content=[]), lambda message: message.content.append(TextContent("new"))),
+    "a result": (
+        ToolMessage(tool_call_id="c", name="t", content="x"),
+        lambda message: setattr(message, "success", False),
+    ),
+    "an answer": (AssistantMessage(content="old"), lambda message: setattr(message, "content", "new")),
+    "a call": (
+        AssistantMessage(tool_calls=[ToolCall("c", "old")]),
+        lambda message: setattr(message.tool_calls[0], "name", "new"),
+    ),
+    "an argument": (
+        AssistantMessage(tool_calls=[ToolCall("c", "t", {"to": [{"password": "old"}]})]),
+        lambda message: message.tool_calls[0].arguments["to"][0].clear(),
+    ),
+    "where a list ends": (
+        AssistantMessage(tool_calls=[ToolCall("c", "t", {"to": [["a"], "b"]})]),
+        lambda message: message.tool_calls[0].arguments.update(to=[["a", "b"]]),
+    ),
+    "a signed part": (
+        signed("openai", "m-1"),
+        lambda message: setattr(message, "replay_blocks", ()),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_message_that_is_changed_after_it_was_sent_is_sent_as_it_is(name: str) -> None:
+    original, change = CHANGES[name]
+    message = copy.deepcopy(original)
+    before = body(ModelRequest([message]))
+    assert body(ModelRequest([message])) == before
+    change(message)
+    after = body(ModelRequest([message]))
+    assert after != before
+    assert after == body(ModelRequest([copy.deepcopy(message)]))
+
+
+def test_one_message_goes_out_in_the_form_of_each_provider() -> None:
+    message = AssistantMessage(content="a", reasoning="because")
+    plain, thinking = SETTINGS, replace(SETTINGS, reasoning_field="reasoning_content")
+    for _ in range(2):
+        assert b"because" not in body(ModelRequest([message]), plain)
+        assert b"because" in body(ModelRequest([message]), thinking)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_what_a_message_became_on_the_wire_is_no_part_of_it(copied: Callable[[Any], Any]) -> None:
+    picture = ImageContent(ImageUrlSource("https://a.test/b.png"))
+    message = ToolMessage(tool_call_id="c", name="t", content=[picture])
+    untouched = copied(message)
+    body(ModelRequest([message], [ADD]))
+    assert hasattr(message, "_wire_form") and hasattr(picture, "_wire_form") and hasattr(ADD, "_wire_form")
+    for sent in (message, picture, ADD):
+        assert not hasattr(copied(sent), "_wire_form") and copied(sent) == sent
+        assert "wire" not in repr(sent) and "wire" not in str(asdict(sent))
+    assert message == untouched and replace(message, name="u") == replace(untouched, name="u")

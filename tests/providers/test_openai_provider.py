@@ -134,7 +134,7 @@ async def test_at_openai_the_cache_key_is_sent_and_the_limit_has_its_new_name(co
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])
-async def test_sec_05_a_key_that_the_service_sends_back_is_shown_nowhere(
+async def test_sec_05_rule_13_a_key_that_the_service_sends_back_is_shown_nowhere(
     connect: Connect, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
     caplog.set_level(logging.DEBUG)

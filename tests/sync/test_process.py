@@ -138,3 +138,77 @@ def test_a_real_ctrl_c_cancels_the_work_and_ends_the_program(use: str) -> None:
     assert out.splitlines() == ["cleaned up", "interrupted"]
     assert err.splitlines()[-1] == "KeyboardInterrupt"
     assert process.returncode == -signal.SIGINT
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("shared", [False, True])
+def test_rule_8_a_child_that_is_forked_in_mid_request_closes_its_agent_at_once_and_the_parent_goes_on(
+    shared: bool,
+) -> None:
+    """The child has an alarm: what waits for something of the parent's would end there."""
+    out, err, code = run(f"""
+        import signal
+        from zett_agent import tool
+        from zett_agent.config import AgentRunConfig
+        from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
+        from zett_agent.extensions.subagent import SubAgentDefinition
+        from zett_agent.exceptions import SessionBusyError
+        from zett_agent.testing import ScriptedModel, call, stall
+
+        inside, leave = threading.Event(), threading.Event()
+
+        @tool
+        def held() -> str:
+            "Wait."
+            inside.set()
+            leave.wait()
+            return "left"
+
+        def answer(request):
+            if request.messages[-1].role == "tool" or request.messages[-1].text == "child":
+                return "done"
+            delegated = call("task_start", description="d", prompt="p", subagent_type="child")
+            return [call("held"), delegated]
+
+        child = SubAgentDefinition("child", "c", "c", ScriptedModel([stall()]))
+        background = AsyncSubAgentExtension([child])
+        runtime = SyncRuntime() if {shared} else None
+        config = AgentRunConfig(session_id="s")
+        agent = create_agent_sync(
+            FunctionModel(answer), tools=[held], extensions=[background], runtime=runtime, config=config
+        )
+        answers = []
+        requests = [threading.Thread(target=lambda: answers.append(agent.run("parent").content), daemon=True)]
+        requests[0].start()
+        inside.wait()
+        while not background.tasks("s"):
+            pass
+        agent._closing[os.getpid()].acquire()  # as if another thread of the parent were about to close it
+        forked = os.fork()
+        if forked == 0:
+            signal.alarm(8)
+            try:
+                agent.run("parent")
+            except SessionBusyError:
+                print("child: busy", flush=True)
+            print("child:", agent.run("child", config=AgentRunConfig(session_id="c")).content, flush=True)
+            agent.close()
+            print("child: closed", flush=True)
+            os._exit(7)
+        agent._closing[os.getpid()].release()
+        print("parent:", os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]), flush=True)
+        leave.set()
+        requests[0].join()
+        print("parent:", answers, [task.status.value for task in background.tasks("s")])
+        agent.close()
+        print("parent:", [task.status.value for task in background.tasks("s")])
+    """)
+    assert out == [
+        "child: busy",
+        "child: done",
+        "child: closed",
+        "parent: 7",
+        "parent: ['done'] ['running']",
+        "parent: ['cancelled']",
+    ], err
+    assert (err, code) == ("", 0)

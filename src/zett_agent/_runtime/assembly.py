@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from zett_agent._checks import time_limit, whole_number
 from zett_agent._runtime.channel import Channel
 from zett_agent._runtime.hooks import HookChain
 from zett_agent._runtime.inbox import Inbox
 from zett_agent._runtime.opening import FreshInput, Start
 from zett_agent._runtime.phase import PhaseMachine
+from zett_agent._runtime.repeats import RepeatGuard
 from zett_agent._runtime.run import Limits, ModelSettings, Run
 from zett_agent._runtime.transcript import Transcript
 from zett_agent._runtime.waitbook import Waitbook
@@ -33,15 +36,22 @@ class Maker(AgentPort, Protocol):
     reasoning_effort: ReasoningEffort
     parallel_tool_call: bool
     tools: dict[str, AgentTool]
+    max_iterations: int
+    max_total_iterations: int
+    max_internal_messages: int
+    max_pause_continuations: int
+    max_parallel_calls: int
+    max_repeats: int | None
+    max_result_chars: int
+    deadline: float | None
+    deadline_counts_waits: bool
+    final_turn: bool
+    #: True when ``max_total_iterations`` was not given.
+    _total_follows: bool
 
     @property
     def hooks(self) -> HookChain:
         """Its extensions, bound."""
-        ...
-
-    @property
-    def limits(self) -> Limits:
-        """Its bounds."""
         ...
 
 
@@ -56,25 +66,40 @@ class RequestOptions:
     metadata: Mapping[str, Any] | None = None
     tags: Mapping[str, Any] | None = None
     on_wait: str = "hold"
+    max_iterations: int | None = None
+    max_total_iterations: int | None = None
+    deadline: float | None = None
+    deadline_counts_waits: bool | None = None
+    final_turn: bool | None = None
 
     def __post_init__(self) -> None:
         if self.on_wait != "hold":
             raise ValueError(f"on_wait must be 'hold', not {self.on_wait!r}")
+        for name in ("max_iterations", "max_total_iterations"):
+            if (count := getattr(self, name)) is not None:
+                whole_number(name, count, 1)
+        for name in ("deadline_counts_waits", "final_turn"):
+            if (flag := getattr(self, name)) is not None:
+                boolean(name, flag)
+        if self.deadline != math.inf:
+            time_limit("deadline", self.deadline)
 
 
 def assemble(maker: Maker, config: AgentRunConfig, start: Start, options: RequestOptions) -> Run:
     """Check the options and build the request; nothing is changed when something is wrong."""
+    limits = _limits(maker, options)
     run = Run(
         session_id=config.session_id or "",
-        limits=maker.limits,
+        limits=limits,
         settings=_settings(maker, config, options),
         hooks=maker.hooks,
         transcript=Transcript(),
-        inbox=Inbox(internal_allowed=maker.limits.max_internal_messages > 0),
+        inbox=Inbox(internal_allowed=limits.max_internal_messages > 0),
         waitbook=Waitbook(),
         channel=Channel(),
         phase=PhaseMachine(),
         records_messages=bool(maker.hooks.listeners(MessageAppendedEvent)),
+        repeats=None if limits.max_repeats is None else RepeatGuard(limits.max_repeats),
     )
     run.context = AgentRunContext(
         config=_with_request_id(config),
@@ -104,6 +129,25 @@ def boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False, not {value!r}")
     return value
+
+
+def _limits(maker: Maker, options: RequestOptions) -> Limits:
+    """The bounds of the agent, but for those that the request sets; an infinite deadline is none."""
+    seconds = maker.deadline if options.deadline is None else options.deadline
+    counts, final = options.deadline_counts_waits, options.final_turn
+    return Limits(
+        max_iterations=options.max_iterations or maker.max_iterations,
+        max_total_iterations=options.max_total_iterations
+        or (None if maker._total_follows else maker.max_total_iterations),
+        max_internal_messages=maker.max_internal_messages,
+        max_pause_continuations=maker.max_pause_continuations,
+        max_parallel_calls=maker.max_parallel_calls,
+        max_repeats=maker.max_repeats,
+        max_result_chars=maker.max_result_chars,
+        deadline=None if seconds == math.inf else seconds,
+        deadline_counts_waits=maker.deadline_counts_waits if counts is None else counts,
+        final_turn=maker.final_turn if final is None else final,
+    )
 
 
 def _settings(maker: Maker, config: AgentRunConfig, options: RequestOptions) -> ModelSettings:

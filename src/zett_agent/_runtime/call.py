@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 
-from zett_agent._runtime.faults import failure_text, request_failure
+from zett_agent._failures import failure_text
+from zett_agent._runtime.faults import Interrupted, request_failure, thrown_away
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.output import Mark
 from zett_agent._runtime.run import Run
@@ -24,8 +25,9 @@ from zett_agent.exceptions import (
 from zett_agent.extensions.events import MessageTiming
 from zett_agent.json_types import copy_json
 from zett_agent.messages import ToolCall, ToolMessage
-from zett_agent.tools.base import CURRENT_CALL, AgentTool, Prepared, ToolResult
-from zett_agent.tools.results import result_content
+from zett_agent.tools.agent_tool import AgentTool, Prepared, ToolResult
+from zett_agent.tools.current_call import CURRENT_CALL
+from zett_agent.tools.results import result_content, shorten
 
 #: Seconds that a timed-out async tool has for its own clean-up before it is left alone.
 TIMEOUT_GRACE = 2.0
@@ -34,13 +36,15 @@ TIMEOUT_GRACE = 2.0
 class Batch:
     """What the calls that run side by side have in common."""
 
-    __slots__ = ("slots", "stopping")
+    __slots__ = ("slots", "stopping", "tasks")
 
     def __init__(self, slots: asyncio.Semaphore | None) -> None:
         #: Places for handlers; None when there are more places than calls.
         self.slots = slots
         #: True once the batch's owner cancels its tasks: only then is a CancelledError an order from outside.
         self.stopping = False
+        #: The asyncio tasks of the calls.
+        self.tasks: Sequence[asyncio.Task[None]] = ()
 
 
 class CallRun:
@@ -80,20 +84,27 @@ class CallRun:
             if run.hooks.after_tool:
                 await each(run.hooks.after_tool, run.context, live, result, error)
                 result.tool_call_id = self.call.id
+            result.content = shorten(result.content, self._most_chars())
             try:
                 await run.append(result, timing)
             finally:  # the result is in the history, whatever those say who are told of it
-                await self._show_end(result, error)
-        except (Exception, KeyboardInterrupt, GeneratorExit):
+                if self._show_end(result, error):
+                    await run.channel.drained()
+        except Exception:
             raise
+        except KeyboardInterrupt as raised:
+            raise Interrupted(raised) from None
         except BaseException as raised:
-            if isinstance(raised, asyncio.CancelledError) and (self.batch.stopping or run.cancel_requested):
+            ordered = isinstance(raised, asyncio.CancelledError) and (self.batch.stopping or run.cancel_requested)
+            if ordered or thrown_away(raised, self.batch.tasks):
                 raise
             raise request_failure(raised) from raised
 
-    async def _show_end(self, result: ToolMessage, error: BaseException | None) -> None:
+    def _show_end(self, result: ToolMessage, error: BaseException | None) -> bool:
         run = self._run
         run.started.pop(self.call.id, None)
+        if run.clock is not None:
+            run.clock.left(self.call.id)
         run.shown.pop(self.call.id, None)
         event = AgentEvent(
             AgentEventType.TOOL_COMPLETED if result.success else AgentEventType.TOOL_FAILED,
@@ -103,8 +114,11 @@ class CallRun:
             message=result,
             error=None if result.success else error,
         )
-        if run.channel.send(event):
-            await run.channel.drained()
+        return run.channel.send(event)
+
+    def _most_chars(self) -> int:
+        own = self.tool.max_result_chars if self.tool is not None else None
+        return self._run.limits.max_result_chars if own is None else own
 
     def start(self) -> None:
         """Show that the call runs; the phase is running_tool, and the effect must wait for the channel to drain."""
@@ -145,6 +159,7 @@ class CallRun:
             await enter_running(run, 1)
             self.start()
             await run.channel.drained()
+            run.check_wanted()  # who leaves wakes this task before the batch can cancel it
         begin = Mark.now() if run.records_messages else None
         try:
             if run.journal is not None and self.prepared is not None:
@@ -164,6 +179,8 @@ class CallRun:
             if self.tool is None or self.prepared is None:
                 raise self._fault()(live.error or "")
             run.started[live.id] = None
+            if run.clock is not None:
+                run.clock.entered(live.id)
             CURRENT_CALL.set(scope)
             value = await self._invoke(self.tool, self.prepared, scope)
             content = result_content(value, self.tool.serialize_result)
@@ -172,9 +189,11 @@ class CallRun:
             if self.batch.stopping or run.cancel_requested:
                 raise
             return _failed(live, error), error
-        except (KeyboardInterrupt, GeneratorExit):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:  # a tool that calls sys.exit() ends itself, not the process
+            if thrown_away(error, self.batch.tasks):
+                raise
             return _failed(live, error), error
         return ToolMessage(tool_call_id=live.id, name=live.name, content=content), None
 
@@ -210,10 +229,10 @@ async def enter_running(run: Run, calls: int) -> None:
         await run.move(AgentPhase.RUNNING_TOOL)
 
 
-async def _awaited(work: Awaitable[ToolResult]) -> tuple[ToolResult, SystemExit | None]:
+async def _awaited(work: Awaitable[ToolResult]) -> tuple[ToolResult, BaseException | None]:
     try:
         return await work, None
-    except SystemExit as error:  # an asyncio task that ended with it would end the loop
+    except (SystemExit, KeyboardInterrupt) as error:  # an asyncio task that ended with it would end the loop
         return None, error
 
 

@@ -5,17 +5,20 @@ Nothing here waits for the consumer, and no cancel cuts it short.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from time import monotonic_ns
 
-from zett_agent._runtime.faults import failure_text
+from zett_agent._failures import failure_text
+from zett_agent._runtime.faults import thrown_away
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.run import LOG, Run
 from zett_agent._runtime.transcript import failed_result
 from zett_agent.events import AgentEventType, AgentPhase, ExtensionEvent
+from zett_agent.exceptions import AgentLimitError
 from zett_agent.extensions.events import InputReturnedEvent, PhaseTransitionEvent, RunCancelledEvent
 from zett_agent.messages import AnyMessage, AssistantMessage
+from zett_agent.model import ModelUsage
 
 STOPPED_BEFORE = "Not run: the request was stopped first."
 STOPPED_WITHIN = "Stopped while it ran: what it had done by then, or still does, is not known."
@@ -42,12 +45,15 @@ async def fail(run: Run, error: BaseException) -> None:
     """Close what is open, commit the outcome failed, tell the extensions and the consumer."""
     run.decided = False  # writing the outcome may be what failed; hooks that hang can be cancelled again
     await _close_history(run, error)
+    if isinstance(error, AgentLimitError):
+        said = run.partial.content if run.partial is not None else run.said
+        error.fill(run.transcript.view(), _total(run.usages), said)
     await _return_input(run, error)
     await _commit(run, AgentPhase.FAILED, error)
     for extension in run.hooks.on_error:
-        await _safely("on_error", error, extension, run.context, error)
+        await _safely(run, "on_error", error, extension, run.context, error)
     if run.journal is not None:
-        await _safely("the log", error, run.journal.closed, AgentPhase.FAILED.value, error)
+        await _safely(run, "the log", error, run.journal.closed, AgentPhase.FAILED.value, error)
     run.show(AgentEventType.RUN_FAILED, error=error)
 
 
@@ -58,7 +64,7 @@ async def cancel(run: Run) -> None:
     await _return_input(run, None)
     await _commit(run, AgentPhase.CANCELLED, None)
     if run.journal is not None:
-        await _safely("the log", None, run.journal.closed, AgentPhase.CANCELLED.value)
+        await _safely(run, "the log", None, run.journal.closed, AgentPhase.CANCELLED.value)
     run.show(AgentEventType.RUN_CANCELLED)
 
 
@@ -74,8 +80,21 @@ async def _close_history(run: Run, error: BaseException | None) -> None:
             run.show(AgentEventType.TOOL_FAILED, tool_calls=[live], message=result, error=error)
 
 
+def _total(usages: Iterable[ModelUsage]) -> ModelUsage:
+    """What several model calls used together."""
+    each_one = [usage for usage in usages if isinstance(usage, ModelUsage)]
+    return ModelUsage(
+        sum(usage.input_tokens for usage in each_one),
+        sum(usage.output_tokens for usage in each_one),
+        sum(usage.cache_read_tokens for usage in each_one),
+        sum(usage.cache_write_tokens for usage in each_one),
+        all(usage.cache_reported for usage in each_one),
+        sum(usage.reasoning_tokens for usage in each_one),
+    )
+
+
 async def _append(run: Run, message: AnyMessage, error: BaseException | None) -> None:
-    await _safely("the record of a message", error, run.append, message)
+    await _safely(run, "the record of a message", error, run.append, message)
 
 
 async def _return_input(run: Run, error: BaseException | None) -> None:
@@ -103,16 +122,18 @@ async def _commit(run: Run, to: AgentPhase, error: BaseException | None) -> None
 async def _publish(run: Run, event: ExtensionEvent, error: BaseException | None) -> None:
     """Deliver a notification to everyone, whatever one of them does."""
     for name, listener in run.hooks.listeners(type(event)):
-        await _safely(f"on_event of {name}", error, listener, run.context, event)
+        await _safely(run, f"on_event of {name}", error, listener, run.context, event)
 
 
-async def _safely(what: str, error: BaseException | None, work: Callable[..., Awaitable[None]], *given: object) -> None:
+async def _safely(
+    run: Run, what: str, error: BaseException | None, work: Callable[..., Awaitable[None]], *given: object
+) -> None:
     """Do ``work``; its failure becomes a note on the request's error and a warning in the log."""
     try:
         await work(*given)
-    except GeneratorExit:
-        raise
     except BaseException as failure:
+        if thrown_away(failure, (run.producer,)):
+            raise
         # CancelledError too: the request is ending already, and what remains to be done must be done.
         text = f"{what} failed while the request was closing: {failure_text(failure)}"
         LOG.warning(text, exc_info=failure)

@@ -3,25 +3,61 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from functools import partial
 
+from zett_agent._runtime.clock import CURRENT_CLOCK, Clock
 from zett_agent._runtime.closing import cancel, complete, fail, finish_pass
-from zett_agent._runtime.faults import request_failure
+from zett_agent._runtime.faults import request_failure, thrown_away
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.loop import run_turns
 from zett_agent._runtime.opening import Compaction, Inspection, Start, inspect, load_context, take_input
 from zett_agent._runtime.run import LOG, Run, StopAfterTurn
-from zett_agent._runtime.supervisor import CLOSE_BOUND, name_late
+from zett_agent._runtime.supervisor import CLOSE_BOUND, join, name_late, start_task
+from zett_agent.events import AgentPhase
 from zett_agent.storage.base import SessionStore
+
+
+def produce(run: Run, start: Start, store: SessionStore | None) -> None:
+    """Start the asyncio task that executes ``start``; whoever calls this awaits ``finished`` before it ends."""
+    run.producer = start_task(execute(run, start, store), f"zett request {run.context.request_id}")
+    run.producer.add_done_callback(partial(_replace_unbegun, run, start, store))
+
+
+async def finished(run: Run, start: Start, store: SessionStore | None) -> None:
+    """Stop the request unless it has ended, and wait for its asyncio task within a bound."""
+    run.cancel()
+    producer = run.producer
+    if producer is None or (producer.done() and run.phase.ended):
+        return
+    try:
+        await join([producer], CLOSE_BOUND)
+    finally:
+        _replace_unbegun(run, start, store, producer)
+        if run.producer is not None and run.producer is not producer:
+            await join([run.producer], CLOSE_BOUND)
+
+
+def _replace_unbegun(run: Run, start: Start, store: SessionStore | None, producer: asyncio.Task[None]) -> None:
+    """An asyncio task that is cancelled before its first step does nothing: another one gives the request its end."""
+    if run.producer is producer and producer.cancelled() and run.phase.current is AgentPhase.CREATED:
+        run.cancel_requested = True
+        produce(run, start, store)
 
 
 async def execute(run: Run, start: Start, store: SessionStore | None) -> None:
     """Run ``start`` to exactly one outcome; what the consumer must see, an error included, goes through the channel."""
+    run.producer = asyncio.current_task()  # an eager task is in its first step before ``produce`` has it
     error: BaseException | None = None
     try:
         error = await _outcome(run, start, store)
+    except GeneratorExit as raised:
+        if thrown_away(raised, (run.producer,)):
+            raise
+        error = await _failed(run, raised)
     finally:
         run.channel.finish(error)  # from here on nobody may cancel: what is left is to give things back
         await _release(run)
@@ -31,23 +67,44 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
     try:
         if run.cancel_requested:  # before the first step: an asyncio task that is cancelled then would never begin
             raise asyncio.CancelledError
-        if await _begin(run, start, store):
-            await complete(run, await run_turns(run))
+        clock = run.clock = _start_clock(run)
+        try:
+            if await _begin(run, start, store):
+                await complete(run, await run_turns(run))
+        finally:
+            if clock is not None:
+                clock.stop()
         return None
     except StopAfterTurn:
         await cancel(run)
         return None
     except GeneratorExit:
-        raise  # the loop is gone: nothing can be awaited any more
+        raise  # Python may be closing this very coroutine, which then must not await anything
     except BaseException as raised:
         if run.phase.ended:  # it did not stop within its bound and was given up: nobody is there to be told
             return None
         if run.broken is None and isinstance(raised, asyncio.CancelledError) and _is_an_order(run):
             await cancel(run)
             return None
-        error = run.broken or request_failure(raised)
+        return await _failed(run, raised)
+
+
+async def _failed(run: Run, raised: BaseException) -> BaseException:
+    error = run.broken or request_failure(raised)
+    if not run.phase.ended:
         await fail(run, error)
-        return error
+    return error
+
+
+def _start_clock(run: Run) -> Clock | None:
+    """The clock of a request that has a deadline, or that runs within one that has: what waits there waits here."""
+    above, seconds = CURRENT_CLOCK.get(), run.limits.deadline
+    if above is None and seconds is None:
+        return None
+    clock = Clock(seconds, run.strike, counts_waits=run.limits.deadline_counts_waits, above=above)
+    run.waitbook.watcher = clock
+    CURRENT_CLOCK.set(clock)  # for what this asyncio task starts; nobody else sees it
+    return clock
 
 
 async def _begin(run: Run, start: Start, store: SessionStore | None) -> bool:
@@ -67,7 +124,8 @@ async def _begin(run: Run, start: Start, store: SessionStore | None) -> bool:
 
 async def stop_requests(runs: Iterable[Run]) -> None:
     """Stop ``runs`` and wait for them within a bound. A cancel ends the wait: one of them may be the caller's own."""
-    stopped = [_stopped(run, run.producer) for run in runs if run.producer is not None]
+    here = [run for run in runs if run.pid == os.getpid()]
+    stopped = [_stopped(run, run.producer) for run in here if run.producer is not None]
     ends = {end for end in stopped if end is not None and end is not asyncio.current_task()}
     if ends:
         _, late = await asyncio.wait(ends, timeout=CLOSE_BOUND)

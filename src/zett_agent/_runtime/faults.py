@@ -1,18 +1,33 @@
-"""Errors of code that is not ours: what they say, and what a request makes of them."""
+"""What a request makes of an error that a hook or a model raised."""
 
 from __future__ import annotations
 
-from zett_agent.exceptions import AgentProtocolError, ToolError
-from zett_agent.json_types import utf8_text
+import asyncio
+from collections.abc import Container
+
+from zett_agent._failures import failure_text
+from zett_agent.exceptions import AgentProtocolError
 
 
-def failure_text(error: BaseException) -> str:
-    """What a failure tells a model or a log: never empty, always encodable, and it never fails itself."""
-    text = utf8_text(_said(error)).strip()
-    if isinstance(error, ToolError) and text:
-        return text
-    name = type(error).__name__
-    return f"{name}: {text}" if text else name
+class Interrupted(Exception):
+    """Ctrl-C on its way from an asyncio task to who awaits that: raised as it is, asyncio ends the loop with it."""
+
+    def __init__(self, interrupt: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.interrupt = interrupt
+
+
+def thrown_away(raised: BaseException, own: Container[asyncio.Task[None] | None]) -> bool:
+    """Whether a GeneratorExit destroys a coroutine, whose loop is gone: then nothing can be awaited any more.
+
+    One that comes while one of its ``own`` asyncio tasks runs was raised by code within, as any other error is.
+    """
+    if not isinstance(raised, GeneratorExit):
+        return False
+    try:
+        return asyncio.current_task() not in own
+    except RuntimeError:
+        return True
 
 
 def request_failure(raised: BaseException) -> BaseException:
@@ -28,10 +43,3 @@ def request_failure(raised: BaseException) -> BaseException:
     )
     failure.__cause__ = raised
     return failure
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return ""

@@ -79,6 +79,11 @@ class Inbox:
             self._closed = True
             return None
 
+    def put_back(self, event: InternalMessageEvent) -> None:
+        """Take back an internal message that was taken, and that the request must leave to others."""
+        with self._lock:
+            self._internal.insert(0, event)
+
     def close(self) -> tuple[UserMessage | AgentMessage, ...]:
         """Refuse everything from now on and return what was never taken."""
         with self._lock:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from zett_agent._failures import failure_text
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.model_step import model_step
+from zett_agent._runtime.resumption import FINAL_TURN
 from zett_agent._runtime.run import Run, StopAfterTurn
 from zett_agent._runtime.tool_step import accept_steering, tool_step
-from zett_agent.events import AgentEventType
-from zett_agent.exceptions import AgentIterationLimitError
+from zett_agent.events import AgentEventType, AgentPhase
+from zett_agent.exceptions import AgentIterationLimitError, AgentLimitError
 from zett_agent.extensions.events import InternalMessageEvent
 from zett_agent.messages import AgentMessage, AssistantMessage, UserMessage
 
 
 async def run_turns(run: Run) -> AssistantMessage:
     """Answer the input, and every input that arrives meanwhile; return the last answer.
+
+    A limit that strikes in the middle of work may let the model say its last words.
+    """
+    try:
+        return await _turns(run)
+    except AgentLimitError as limit:
+        if run.limits.final_turn and _may_close(run):
+            await _final_turn(run, limit)
+        raise
+
+
+async def _turns(run: Run) -> AssistantMessage:
+    """Turn after turn.
 
     A turn is a model step and, when it asks for tools, a tool step. A paused answer is continued within its turn.
     """
@@ -40,6 +55,24 @@ async def run_turns(run: Run) -> AssistantMessage:
             return message
 
 
+def _may_close(run: Run) -> bool:
+    """Whether the history lets the model be asked, and it has not just spoken."""
+    between = run.phase.current is AgentPhase.READY and not run.transcript.open_calls
+    return between and not isinstance(run.transcript.last, AssistantMessage)
+
+
+async def _final_turn(run: Run, limit: AgentLimitError) -> None:
+    """One model call more, without tools; the limit stays the outcome, whatever comes of this."""
+    run.closing = limit.limit or type(limit).__name__
+    try:
+        await model_step(run)
+    except Exception as failure:
+        limit.add_note(f"the final turn failed: {failure_text(failure)}")
+    finally:
+        if run.partial is not None:
+            run.partial.attributes[FINAL_TURN] = run.closing
+
+
 async def _answered(run: Run, message: AssistantMessage) -> None:
     """Tell that the steering or internal input has its answer."""
     active, run.active_input = run.active_input, None
@@ -64,10 +97,11 @@ async def _next_input(run: Run) -> bool:
 async def _accept_internal(run: Run, event: InternalMessageEvent) -> None:
     if event.counted:
         if run.internal_taken >= run.limits.max_internal_messages:
-            raise AgentIterationLimitError(
-                f"the request reached max_internal_messages={run.limits.max_internal_messages}"
-            )
+            run.inbox.put_back(event)
+            most = run.limits.max_internal_messages
+            text = f"the request reached max_internal_messages={most}; AgentState.undelivered has what is left"
+            raise AgentIterationLimitError(text, limit="max_internal_messages", value=most)
         run.internal_taken += 1
-    run.active_input, run.iterations = event.message, 0
+    run.begin_input(event.message)
     await run.tell(AgentEventType.INTERNAL_MESSAGE_STARTED, internal_message=event.message)
     await run.append(event.message)

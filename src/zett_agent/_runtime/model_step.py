@@ -8,11 +8,12 @@ from typing import Any
 
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.output import Output
+from zett_agent._runtime.resumption import FINAL_TURN
 from zett_agent._runtime.run import Run
 from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentProtocolError, ToolArgumentsError
 from zett_agent.ids import new_uuid7
-from zett_agent.messages import AssistantMessage, ToolCall, copy_assistant_message
+from zett_agent.messages import AgentMessage, AssistantMessage, ToolCall, copy_assistant_message
 from zett_agent.model import ModelEvent, ModelRequest, ModelResponse
 from zett_agent.stop import StopInfo, StopReason
 from zett_agent.tools.arguments import decode_tool_arguments
@@ -20,13 +21,18 @@ from zett_agent.tools.arguments import decode_tool_arguments
 _WITHHELD = frozenset({StopReason.REFUSAL, StopReason.INTERRUPTED})
 _UNNAMED = "unnamed_tool"
 
+LAST_WORDS = (
+    "You have reached a limit of this request and may call no tool any more. "
+    "Say what you have done and found, and what is left to do."
+)
 NEVER_RUN = "Not run: the call was put into the history and not made by the model."
 
 
 async def model_step(run: Run) -> AssistantMessage:
     """Call the model once and append its answer; the message says by ``stop`` whether something was wrong."""
     run.check_wanted()
-    run.count_model_call()
+    if run.closing is None:
+        run.count_model_call()
     request = await _prepare(run)
     await run.move(AgentPhase.GENERATING)
     await run.tell(AgentEventType.MODEL_STARTED)
@@ -37,6 +43,8 @@ async def model_step(run: Run) -> AssistantMessage:
     except BaseException:
         run.partial = output.cut_off()
         raise
+    run.usages.append(response.usage)
+    run.said = response.message.content or run.said
     await run.move(AgentPhase.READY)
     await run.append(response.message, output.timing(), response.usage)
     await each(run.hooks.after_model, run.context, response)
@@ -51,7 +59,7 @@ async def model_step(run: Run) -> AssistantMessage:
 async def _continues(run: Run, message: AssistantMessage) -> bool:
     """Whether a paused answer is taken up again in the same turn; steering that waits goes first."""
     paused = message.stop is not None and message.stop.reason is StopReason.PAUSED and not message.tool_calls
-    if paused and run.pauses < run.limits.max_pause_continuations:
+    if paused and run.closing is None and run.pauses < run.limits.max_pause_continuations:
         await run.channel.drained()
         if not run.inbox.has_steering:
             run.pauses += 1
@@ -74,6 +82,8 @@ def _request(run: Run) -> ModelRequest:
     tools = tuple(context.tools.values())
     if tools != run.offered:
         run.offered, run.definitions = tools, tuple(tool.definition for tool in tools)
+    if run.closing is not None:
+        return _closing_request(run)
     return ModelRequest(
         run.transcript.view(),
         run.definitions,
@@ -82,6 +92,19 @@ def _request(run: Run) -> ModelRequest:
         None,
         settings.parallel_tool_call,
         settings.cache_key,
+    )
+
+
+def _closing_request(run: Run) -> ModelRequest:
+    """A request for last words. The tools stay, so that the prefix does, and a wire that wants them for old calls."""
+    return ModelRequest(
+        (*run.transcript.view(), AgentMessage(content=LAST_WORDS)),
+        run.definitions,
+        (),
+        run.settings.reasoning_effort,
+        "none",
+        run.settings.parallel_tool_call,
+        run.settings.cache_key,
     )
 
 
@@ -114,10 +137,12 @@ def _settle(run: Run, response: ModelResponse) -> ModelResponse:
     if not isinstance(message, AssistantMessage) or stop is None:
         raise AgentProtocolError("the model's response must hold an AssistantMessage")
     calls: Sequence[ToolCall] = message.tool_calls
-    if calls and stop.reason in _WITHHELD:
+    if calls and (stop.reason in _WITHHELD or run.closing is not None):
         stop = _withhold(stop, calls)
         calls = ()
     own = copy_assistant_message(message, _own_calls(run, calls) if calls else (), None if stop.ok else stop)
+    if run.closing is not None:
+        own.attributes[FINAL_TURN] = run.closing
     return ModelResponse(own, response.finish_reason, response.usage, stop)
 
 

@@ -15,7 +15,7 @@ from zett_agent._runtime.supervisor import Supervisor
 from zett_agent._runtime.transcript import OUTCOME_UNKNOWN
 from zett_agent.events import AgentPhase
 from zett_agent.exceptions import AgentProtocolError, AgentResumeError
-from zett_agent.messages import AgentMessage, UserMessage
+from zett_agent.messages import AgentMessage, UserMessage, copy_agent_message
 from zett_agent.storage.base import SessionStore
 
 
@@ -68,6 +68,10 @@ _NOTICES = {
     ResumeKind.CONTINUE_RESPONSE: (
         "Your last answer reached the output limit. Go on exactly where it stopped and repeat nothing."
     ),
+    ResumeKind.CONTINUE_WORK: (
+        "The limit that ended your work no longer holds, and you may call tools again. "
+        "Go on where you were and do nothing twice."
+    ),
 }
 
 
@@ -93,7 +97,7 @@ async def take_input(run: Run, start: Start) -> None:
         return
     await run.settle_open(OUTCOME_UNKNOWN)  # calls of an earlier request: nobody knows what became of them
     if isinstance(start, InternalInput):
-        await run.append(start.message)
+        await run.append(copy_agent_message(start.message))
     elif isinstance(start, FreshInput):
         run.transcript.drop_unanswered_input()
         await run.append(_input_message(run))

@@ -18,6 +18,9 @@ from zett_agent.messages import (
 )
 from zett_agent.stop import StopInfo, StopReason
 
+#: The attribute of a last answer that a limit asked for; its value names the limit.
+FINAL_TURN = "final_turn"
+
 
 class ResumeKind(StrEnum):
     """What a resumed request does first."""
@@ -26,6 +29,7 @@ class ResumeKind(StrEnum):
     RECOVER_TOOLS = "recover_tools"
     RETRY_RESPONSE = "retry_response"
     CONTINUE_RESPONSE = "continue_response"
+    CONTINUE_WORK = "continue_work"
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ def _after_calls(message: AssistantMessage, results: set[str]) -> ResumePoint:
 
 def _after_answer(message: AssistantMessage) -> ResumePoint:
     stop = message.stop
+    if FINAL_TURN in message.attributes and (stop is None or stop.reason not in _REFUSED):
+        return ResumePoint(ResumeKind.CONTINUE_WORK, "a limit ended the work, which goes on", stop=stop)
     if stop is None or stop.ok:
         raise AgentResumeError("completed", "the last answer is complete; send a new message instead")
     if stop.reason in _STOPPED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,16 +12,18 @@ from time import monotonic_ns
 from typing import Any
 
 from zett_agent._runtime.channel import Channel
+from zett_agent._runtime.clock import Clock
 from zett_agent._runtime.hooks import HookChain
 from zett_agent._runtime.inbox import Inbox
 from zett_agent._runtime.journal import Journal
 from zett_agent._runtime.phase import PhaseMachine
+from zett_agent._runtime.repeats import RepeatGuard
 from zett_agent._runtime.supervisor import Supervisor
 from zett_agent._runtime.transcript import Transcript
 from zett_agent._runtime.waitbook import Ticket, Waitbook
 from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase, ExtensionEvent
-from zett_agent.exceptions import AgentIterationLimitError, AgentProtocolError
+from zett_agent.exceptions import AgentDeadlineError, AgentIterationLimitError, AgentProtocolError
 from zett_agent.extensions.events import MessageAppendedEvent, MessageTiming, PhaseTransitionEvent
 from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, ToolCall, UserMessage
 from zett_agent.model import ModelUsage, ReasoningEffort, ToolDefinition
@@ -41,10 +44,21 @@ class Limits:
     """The bounds of a request; see ``Agent`` for what each counts."""
 
     max_iterations: int
-    max_total_iterations: int
+    #: None follows ``max_iterations``, see ``total``.
+    max_total_iterations: int | None
     max_internal_messages: int
     max_pause_continuations: int
     max_parallel_calls: int
+    max_repeats: int | None
+    max_result_chars: int
+    deadline: float | None
+    deadline_counts_waits: bool
+    final_turn: bool
+
+    @property
+    def total(self) -> int:
+        """The model calls of the whole request."""
+        return 4 * self.max_iterations if self.max_total_iterations is None else self.max_total_iterations
 
 
 @dataclass(slots=True)
@@ -79,6 +93,10 @@ class Run:
     records_messages: bool = False
     #: Owns what runs beside the request, such as keeping the lease; None when nothing does.
     supervisor: Supervisor | None = None
+    #: None when the request may take any time, and no request around it has a deadline.
+    clock: Clock | None = None
+    #: None when calls may come back for ever.
+    repeats: RepeatGuard | None = None
 
     #: Steering or internal input that the model is answering now.
     active_input: UserMessage | AgentMessage | None = None
@@ -94,6 +112,11 @@ class Run:
     #: Calls whose TOOL_STARTED was shown and whose end was not.
     shown: dict[str, ToolCall] = field(default_factory=dict)
     partial: AssistantMessage | None = None
+    #: What each model call used, and what the model said last, for whom a limit strikes.
+    usages: list[ModelUsage] = field(default_factory=list)
+    said: str = ""
+    #: The limit for whose sake the model is asked for its last words.
+    closing: str | None = None
     cancel_requested: bool = False
     #: True once the request writes that it completed: from there on it is too late to cancel it.
     decided: bool = False
@@ -103,6 +126,8 @@ class Run:
     offered: tuple[AgentTool, ...] = ()
     definitions: Sequence[ToolDefinition] = ()
     producer: asyncio.Task[None] | None = None
+    #: The process where it runs; one that is forked from that has the object and nothing that runs.
+    pid: int = field(default_factory=os.getpid)
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
@@ -112,8 +137,8 @@ class Run:
                 self.producer.cancel()
 
     def check_wanted(self) -> None:
-        """CancelledError when the request was stopped, and a hook or the model swallowed that."""
-        if self.cancel_requested:
+        """CancelledError when the request was stopped or broken off, and a hook or the model swallowed that."""
+        if self.cancel_requested or self.broken is not None:
             raise asyncio.CancelledError
 
     def break_off(self, error: Exception) -> None:
@@ -122,16 +147,26 @@ class Run:
             self.broken = error
             self.producer.cancel()
 
+    def strike(self) -> None:
+        """The time is up; whoever has stopped the request before goes first."""
+        if not self.cancel_requested and self.producer is not None and not self.producer.cancelling():
+            seconds = self.limits.deadline
+            text = f"the request reached its deadline of {seconds:g} s; resume() goes on, deadline= gives it more time"
+            self.break_off(AgentDeadlineError(text, limit="deadline", value=seconds))
+
+    def begin_input(self, message: UserMessage | AgentMessage) -> None:
+        """From here on the model answers ``message``."""
+        self.active_input, self.iterations = message, 0
+        if self.repeats is not None:
+            self.repeats.begin()
+
     def count_model_call(self) -> None:
         """Take one model call off the bounds; AgentIterationLimitError when none is left."""
-        if self.iterations >= self.limits.max_iterations:
-            raise AgentIterationLimitError(
-                f"the request reached max_iterations={self.limits.max_iterations} model calls for one input"
-            )
-        if self.total_iterations >= self.limits.max_total_iterations:
-            raise AgentIterationLimitError(
-                f"the request reached max_total_iterations={self.limits.max_total_iterations} model calls"
-            )
+        limits = self.limits
+        if self.iterations >= limits.max_iterations:
+            raise _too_many("max_iterations", limits.max_iterations, "model calls for one input")
+        if self.total_iterations >= limits.total:
+            raise _too_many("max_total_iterations", limits.total, "model calls")
         self.iterations += 1
         self.total_iterations += 1
 
@@ -171,7 +206,8 @@ class Run:
     ) -> None:
         """Append a message to the history, log it and announce it."""
         self.transcript.append(message)
-        await self.record_message(message, timing, usage)
+        if self.records_messages:
+            await self.record_message(message, timing, usage)
 
     async def settle_open(self, text: str) -> None:
         """Give every open call a failed result of ``text``."""
@@ -205,3 +241,8 @@ class Run:
             await self.move(to)
         elif self.phase.current is not AgentPhase.COMPACTING:
             raise AgentProtocolError(f"{event.type.value} needs the phase compacting, not {self.phase.current.value}")
+
+
+def _too_many(limit: str, value: int, counted: str) -> AgentIterationLimitError:
+    text = f"the request reached {limit}={value} {counted}; resume() goes on, {limit}= gives it more of them"
+    return AgentIterationLimitError(text, limit=limit, value=value)

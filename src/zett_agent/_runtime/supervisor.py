@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
@@ -22,23 +23,37 @@ def start_task(coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
 
 
 class Supervisor:
-    """Starts asyncio tasks, keeps them referenced while they run, and ends them within a bound."""
+    """Starts asyncio tasks, keeps them referenced while they run, and ends them within a bound.
 
-    __slots__ = ("_tasks",)
+    A forked child has the object and not what runs: there it begins anew.
+    """
+
+    __slots__ = ("_pid", "_tasks")
 
     def __init__(self) -> None:
+        self._pid = os.getpid()
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __contains__(self, task: asyncio.Task[Any]) -> bool:
+        """Whether ``task`` is one of its own and runs, in this process."""
+        return task in self._running()
 
     def spawn(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Run ``coroutine`` as an asyncio task of this supervisor."""
         task = start_task(coroutine, name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        tasks = self._running()
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
         return task
 
     async def stop(self, bound: float = STOP_BOUND) -> None:
         """Cancel everything that runs and wait for it, see ``stop_tasks``."""
-        await stop_tasks(tuple(self._tasks), bound)
+        await stop_tasks(tuple(self._running()), bound)
+
+    def _running(self) -> set[asyncio.Task[Any]]:
+        if self._pid != os.getpid():
+            self._pid, self._tasks = os.getpid(), set()
+        return self._tasks
 
 
 async def stop_tasks(tasks: Iterable[asyncio.Task[Any]], bound: float = STOP_BOUND) -> None:

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from zett_agent._runtime.call import Batch, CallRun, enter_running
-from zett_agent._runtime.faults import request_failure
+from zett_agent._runtime.faults import Interrupted, request_failure
+from zett_agent._runtime.repeats import RepeatGuard
 from zett_agent._runtime.run import Run
 from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task, stop_tasks
 from zett_agent._runtime.transcript import failed_result
 from zett_agent.events import AgentEventType
-from zett_agent.exceptions import AgentIterationLimitError
+from zett_agent.exceptions import AgentIterationLimitError, AgentRepeatError
 from zett_agent.messages import AgentMessage, AssistantMessage, ToolCall, UserMessage
 from zett_agent.stop import StopReason
 from zett_agent.tools.base import ToolExecutionMode
@@ -23,6 +24,10 @@ MAX_UNKNOWN_TURNS = 5
 _CUT = frozenset({StopReason.MAX_OUTPUT, StopReason.CONTEXT_FULL, StopReason.OTHER})
 
 SUPERSEDED = "Not run: a newer message of the user came first."
+REPEATED = (
+    "Not run: you have made this very call {} times without trying anything new. "
+    "Use what it told you, or do something else."
+)
 CUT_OFF = "Not run: the response was cut off, so the call may be incomplete. Send it again, shorter if you can."
 
 
@@ -35,9 +40,10 @@ async def tool_step(run: Run, message: AssistantMessage) -> None:
         return
     run.truncated_turns = 0
     _count_unknown(run, message.tool_calls)
+    calls = message.tool_calls if run.repeats is None else await _without_repeated(run, run.repeats, message.tool_calls)
     parallel: list[ToolCall] = []
     serial: list[ToolCall] = []
-    for call in message.tool_calls:
+    for call in calls:
         (parallel if _is_parallel(run, call) else serial).append(call)
     if parallel:
         await _run_batch(run, parallel)
@@ -45,8 +51,7 @@ async def tool_step(run: Run, message: AssistantMessage) -> None:
         if await redirected(run, serial[position:]):
             return
         await _run_batch(run, [call])
-    if run.unknown_turns > MAX_UNKNOWN_TURNS:
-        raise AgentIterationLimitError(f"{run.unknown_turns} turns in a row named only tools that do not exist")
+    _check_progress(run)
     await redirected(run, ())
 
 
@@ -56,11 +61,13 @@ async def redirected(run: Run, left: Sequence[ToolCall]) -> bool:
     The consumer has seen all that was done before: who steers at what he sees stops what comes next.
     """
     await run.channel.drained()
-    steering = run.inbox.take_steering()
-    if steering is None:
+    if not run.inbox.has_steering:
         return False
     await interrupt(run)
     await _skip(run, left, SUPERSEDED)
+    # Taken only now: nothing is awaited from here until it is in the history, so neither cancel nor hook can lose it.
+    steering = run.inbox.take_steering()
+    assert steering is not None, "only the request itself takes what waits"
     await accept_steering(run, steering)
     return True
 
@@ -68,7 +75,7 @@ async def redirected(run: Run, left: Sequence[ToolCall]) -> bool:
 async def accept_steering(run: Run, message: UserMessage) -> None:
     """Make ``message`` the input that the next turn answers."""
     await run.append(message)
-    run.active_input, run.iterations = message, 0
+    run.begin_input(message)
     await run.tell(AgentEventType.STEERING_STARTED, steering_message=message)
 
 
@@ -91,6 +98,32 @@ def _count_unknown(run: Run, calls: Sequence[ToolCall]) -> None:
     run.unknown_turns = 0 if known else run.unknown_turns + 1
 
 
+def _check_progress(run: Run) -> None:
+    """Fail a request whose model goes in circles; every call of the turn has its result."""
+    turns = run.unknown_turns
+    if turns > MAX_UNKNOWN_TURNS:
+        text = f"{turns} turns in a row named only tools that do not exist"
+        raise AgentIterationLimitError(text, limit="unknown_turns", value=turns)
+    if run.repeats is not None and run.repeats.exhausted is not None:
+        most = run.limits.max_repeats
+        raise AgentRepeatError(
+            f"the model made the same call of {run.repeats.exhausted!r} again after max_repeats={most} times and a "
+            "warning; @tool(repeatable=True) lets a tool be polled",
+            limit="max_repeats",
+            value=most,
+        )
+
+
+async def _without_repeated(run: Run, guard: RepeatGuard, calls: Sequence[ToolCall]) -> Sequence[ToolCall]:
+    """Refuse the calls that came back too often, telling the model so, and return the others."""
+    tools = run.context.tools
+    watched = [call for call in calls if call.name not in tools or not tools[call.name].repeatable]
+    refused = guard.refused(watched)
+    if refused:
+        await _skip(run, [call for call in calls if call.id in refused], REPEATED.format(run.limits.max_repeats))
+    return [call for call in calls if call.id not in refused]
+
+
 async def _skip(run: Run, calls: Sequence[ToolCall], text: str) -> None:
     for call in calls:
         result = failed_result(call, text)
@@ -102,7 +135,8 @@ async def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     await _skip(run, calls, CUT_OFF)
     run.truncated_turns += 1
     if run.truncated_turns >= MAX_TRUNCATED_TURNS:
-        raise AgentIterationLimitError(f"{run.truncated_turns} responses in a row were cut off within their tool calls")
+        text = f"{run.truncated_turns} responses in a row were cut off within their tool calls"
+        raise AgentIterationLimitError(text, limit="truncated_turns", value=run.truncated_turns)
 
 
 async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
@@ -117,6 +151,7 @@ async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
             pipeline.start()
         await run.channel.drained()
     tasks = [start_task(pipeline.complete(), f"zett call {pipeline.call.id}") for pipeline in pipelines]
+    batch.tasks = tasks
     try:
         if await _all_well(tasks):
             return
@@ -125,9 +160,12 @@ async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
         await stop_tasks(tasks)
         raise
     await _stop_siblings(batch, pipelines, tasks)
-    failures = [task.exception() for task in tasks if task.done() and not task.cancelled()]
-    for failure in filter(None, failures):
-        raise failure
+    failures = [failure for task in tasks if task.done() and not task.cancelled() and (failure := task.exception())]
+    for failure in failures:
+        if isinstance(failure, Interrupted):
+            raise failure.interrupt
+    if failures:
+        raise failures[0]
     raise request_failure(asyncio.CancelledError())  # somebody else cancelled a call before its first step
 
 

@@ -205,6 +205,14 @@ class Transcript:
         """Take everything up to here as restored history."""
         self._restored_to = len(self._items)
 
+    def take_over(self, messages: Sequence[AnyMessage], ids: set[str]) -> None:
+        """Append ``messages`` as they are, the end of a transcript without open calls; ``ids`` are its call ids."""
+        if self._open:
+            self.settle_open(OUTCOME_UNKNOWN)
+        self._items += messages
+        if ids is not self._ids:
+            self._ids |= ids
+
     def adopt(self, message: AnyMessage) -> None:
         """Append a message of unknown origin: stray results are dropped, calls left open in the middle are closed."""
         if isinstance(message, ToolMessage):

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from zett_agent.exceptions import ToolTimeoutError
 from zett_agent.waits import ExternalEvent, Wait, WaitState
@@ -61,14 +61,27 @@ class Ticket:
             self._future.exception()  # marks it as seen: the waiter may be gone
 
 
+class Watcher(Protocol):
+    """Who is told of waits, on the loop that waits."""
+
+    def opened(self, wait_id: str) -> None:
+        """A wait was opened."""
+        ...
+
+    def closed(self, wait_id: str) -> None:
+        """Its waiter has gone on."""
+        ...
+
+
 class Waitbook:
     """The waits of one request. ``answer`` may be called from any thread; the first accepted answer wins."""
 
-    __slots__ = ("_lock", "_open")
+    __slots__ = ("_lock", "_open", "watcher")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, Ticket] = {}
+        self.watcher: Watcher | None = None
 
     def pending(self) -> tuple[Wait, ...]:
         """The questions that are still open, oldest first."""
@@ -89,6 +102,8 @@ class Waitbook:
             self._open[wait.id] = ticket
         if timeout is not None:
             ticket.call_later(timeout, self)
+        if self.watcher is not None:
+            self.watcher.opened(wait.id)
         return ticket
 
     def remove(self, wait_id: str) -> None:
@@ -99,6 +114,8 @@ class Waitbook:
             ticket.forget_time()
             if ticket.state is WaitState.OPEN:
                 ticket.state = WaitState.ABANDONED
+            if self.watcher is not None:
+                self.watcher.closed(wait_id)
 
     def answer(self, wait_id: str, event: ExternalEvent) -> bool:
         """Give the answer; False when nobody waits for it (unknown, answered, expired or abandoned)."""

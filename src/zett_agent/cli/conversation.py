@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, aclosing, suppress
+from contextlib import AbstractContextManager, aclosing
 from typing import Protocol
 
+from zett_agent._runtime.supervisor import start_task, stop_tasks
 from zett_agent.cli.interrupts import Interrupts
 from zett_agent.cli.questions import Question, Unclear, question_of
 from zett_agent.cli.render import Renderer
@@ -93,19 +94,23 @@ class Conversation:
     async def turn(self, message: str) -> AgentEvent:
         """Send ``message``, show what happens and return the terminal event; raises what the stream raises."""
         self._renderer.begin()
-        listener = asyncio.create_task(self._listen(), name="zett listener")
+        listener = start_task(self._listen(), "zett listener")
         try:
             with self._interrupts.stopping(self._stop):
                 return await self._follow(self._client.stream(message, config=self._config))
         finally:
-            listener.cancel()
-            with suppress(asyncio.CancelledError):
-                await listener
-            self._questions.clear()
-            self._asked.clear()
-            self._began.clear()
-            self._person.set_prompt("")
-            self._person.set_status("")
+            await stop_tasks([listener])
+            self._settle()
+            if listener.done() and not listener.cancelled():
+                listener.result()  # what made the terminal unreadable
+
+    def _settle(self) -> None:
+        """The turn is over: nothing is asked any more, and nothing waited for."""
+        self._questions.clear()
+        self._asked.clear()
+        self._began.clear()
+        self._person.set_prompt("")
+        self._person.set_status("")
 
     def steer(self, text: str) -> bool:
         """Redirect the turn; False when it is too late for that."""

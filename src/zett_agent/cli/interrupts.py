@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Self
+
+if sys.platform != "win32":
+    import termios
 
 #: The exit status of a program that a signal ended: this plus the signal's number.
 SIGNALLED = 128
@@ -16,14 +20,18 @@ SIGNALLED = 128
 class Interrupts:
     """Signal handling of one command; a context manager inside the asyncio task that it may cancel.
 
-    ``status`` is the exit status once somebody wanted to leave, None before. Where a loop takes no signal handlers
-    (Windows, other threads) Ctrl-C leaves at once, as Python does by itself.
+    ``status`` is the exit status once somebody wanted to leave, None before. In another thread than the main one there
+    are no signals, and nothing is handled.
+
+    Why plain handlers and not those of the loop: to take one of the loop's away puts Python's own in its place, and a
+    Ctrl-C just then is a KeyboardInterrupt wherever the program is.
     """
 
     def __init__(self) -> None:
         self.status: int | None = None
         self._stop: Callable[[], object] | None = None
         self._before: dict[int, Any] = {}
+        self._modes = _terminal_modes()
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
@@ -37,7 +45,6 @@ class Interrupts:
 
     def __exit__(self, *exc_info: object) -> None:
         for number, handler in self._before.items():
-            self._loop.remove_signal_handler(number)
             signal.signal(number, handler)
         self._before.clear()
 
@@ -51,10 +58,10 @@ class Interrupts:
             self._stop = None
 
     def leave(self, number: int = signal.SIGINT) -> None:
-        """Cancel the command; one more Ctrl-C then ends the process the hard way."""
+        """Cancel the command; one more Ctrl-C then ends the process, whatever it is doing."""
         self.status = SIGNALLED + number
         if signal.SIGINT in self._before:
-            self._loop.remove_signal_handler(signal.SIGINT)  # which puts Python's own in its place
+            signal.signal(signal.SIGINT, signal.SIG_DFL if self._modes is None else self._end)
         if self._task is not None:
             self._task.cancel()
 
@@ -69,9 +76,26 @@ class Interrupts:
         before = signal.getsignal(number)
         if before is signal.SIG_IGN:
             return  # nohup, or a shell's background job
-        with suppress(NotImplementedError, ValueError, RuntimeError):
-            self._loop.add_signal_handler(number, handler)
+        with suppress(ValueError):
+            signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(handler))
             self._before[number] = before
+
+    def _end(self, *_: object) -> None:
+        """The hard way: no cleanup but of the terminal, which would stay unusable."""
+        with suppress(OSError, termios.error):
+            termios.tcsetattr(0, termios.TCSANOW, self._modes)  # type: ignore[arg-type]  # it is a terminal
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
+
+
+def _terminal_modes() -> list[Any] | None:
+    """How the terminal was found; None when standard input is none."""
+    if sys.platform == "win32":
+        return None
+    try:
+        return termios.tcgetattr(0)
+    except (OSError, termios.error):
+        return None
 
 
 async def interruptible(work: Callable[[Interrupts], Awaitable[int]]) -> int:

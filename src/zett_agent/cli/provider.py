@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from zett_agent.cli.faults import UsageFault
+from zett_agent.providers.base import check_base_url
 from zett_agent.providers.openai import DEFAULT_BASE_URL, OpenAIProvider
 
 #: What a loopback server is sent when the environment has no key for it.
@@ -26,7 +27,10 @@ class Endpoint:
     @classmethod
     def from_options(cls, base_url: str | None, model: str, api_key_env: str, max_tokens: int | None) -> Endpoint:
         """Take the key from the environment variable ``api_key_env``; UsageFault when it is needed and not there."""
-        url = base_url or DEFAULT_BASE_URL
+        try:
+            url = check_base_url(base_url or DEFAULT_BASE_URL)
+        except ValueError as error:
+            raise UsageFault(str(error)) from error
         key = os.environ.get(api_key_env, "").strip()
         if not key and not _is_loopback(url):
             raise UsageFault(f"no key: set {api_key_env}, or name another variable with --api-key-env")

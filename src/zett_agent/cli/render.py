@@ -35,6 +35,7 @@ class Renderer:
         self.console = console
         self._style = ""
         self._flow = self._new_flow("")
+        self._news: list[str] = []
         self._started: dict[str, float] = {}
         self._tokens = ModelUsage()
         self._began = time.monotonic()
@@ -78,6 +79,7 @@ class Renderer:
     def break_line(self) -> None:
         """End the line that streams, so that something else can stand below it."""
         self._flow.end_line()
+        self._tell_news()
 
     def banner(self, title: str, text: str) -> None:
         """A box at the beginning."""
@@ -98,8 +100,10 @@ class Renderer:
         self._panel(body, question.title, "yellow")
 
     def task(self, text: str) -> None:
-        """News of work in the background."""
-        self._line((f"{_INDENT}◆ {one_line(text)}", "magenta"))
+        """News of work in the background; it waits for the end of a line that streams."""
+        self._news.append(text)
+        if not self._flow.mid_line:
+            self._tell_news()
 
     def begin(self) -> None:
         """A new request: count its time and its tokens from here."""
@@ -121,6 +125,13 @@ class Renderer:
             self.break_line()
             self._style, self._flow = style, self._new_flow(style, f"{_INDENT}┆ " if style else "")
         self._flow.feed(visible(delta))
+        if not self._flow.mid_line:
+            self._tell_news()
+
+    def _tell_news(self) -> None:
+        news, self._news = self._news, []
+        for text in news:
+            self._line((f"{_INDENT}◆ {one_line(text)}", "magenta"))
 
     def _new_flow(self, style: str, indent: str = "") -> Flow:
         def write(text: str) -> None:

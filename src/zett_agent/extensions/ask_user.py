@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from zett_agent._checks import time_limit
 from zett_agent.context import AgentRunContext, ToolContext
 from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.exceptions import ToolTimeoutError
-from zett_agent.extensions.ask_user_parts import (
+from zett_agent.extensions._ask_user.parts import (
     AskUserImagePart,
     AskUserMaxImageBytes,
     AskUserMaxImages,
@@ -18,7 +19,7 @@ from zett_agent.extensions.ask_user_parts import (
     AskUserTextPart,
     answer_content,
 )
-from zett_agent.extensions.external import ExternalEventExtension, checked_timeout
+from zett_agent.extensions.external import ExternalEventExtension
 from zett_agent.json_types import JsonValue, json_object
 from zett_agent.messages import ToolCall, UserContentPart
 from zett_agent.tools.base import AgentTool, tool
@@ -100,7 +101,7 @@ class AskUserExtension(ExternalEventExtension):
     ) -> None:
         super().__init__(response_event_name=ASK_USER_RESPONSE_EVENT_NAME, correlation_field=_CORRELATION)
         self.strict_options = strict_options
-        self.timeout = checked_timeout(timeout)
+        self.timeout = time_limit("timeout", timeout)
         if default is not None and timeout is None:
             raise ValueError("default is what answers when the timeout is over; give a timeout, too")
         self.default = json_object({"default": default}, field_name="default")["default"]

@@ -10,29 +10,31 @@ from typing import ClassVar, TypedDict
 
 from typing_extensions import Unpack
 
-from zett_agent._runtime.faults import failure_text
+from zett_agent._checks import whole_number
+from zett_agent._failures import failure_text
 from zett_agent._runtime.supervisor import STOP_BOUND, Supervisor, join
 from zett_agent.agent import drain
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentPort, AgentRunContext
 from zett_agent.events import AgentEvent, AgentPhase, ExtensionEvent
-from zett_agent.extensions.events import MessageAppendedEvent, RunCancelledEvent
-from zett_agent.extensions.subagent import SubAgentDefinition, SubAgentExtension, subagent_report
-from zett_agent.extensions.subagent_events import emit, forward, question_of
-from zett_agent.extensions.subagent_notices import QUOTED_CHARACTERS, Notices, notice
-from zett_agent.extensions.subagent_tasks import (
+from zett_agent.extensions._subagents.board import TaskBoard
+from zett_agent.extensions._subagents.definition import SubAgentDefinition
+from zett_agent.extensions._subagents.forwarding import emit, forward, question_of
+from zett_agent.extensions._subagents.notices import QUOTED_CHARACTERS, Notices, notice
+from zett_agent.extensions._subagents.report import subagent_report
+from zett_agent.extensions._subagents.runner import Runner, spawn_apart
+from zett_agent.extensions._subagents.tasks import (
     CANCELLED,
     Outcome,
-    Runner,
     SubAgentTask,
     SubAgentTaskInfo,
     SubAgentTaskStatus,
-    TaskBoard,
-    spawn_apart,
 )
-from zett_agent.extensions.subagent_tools import TaskTools
-from zett_agent.extensions.subagent_tree import Child, whole_number
-from zett_agent.extensions.subagent_waker import Parent, Waker
+from zett_agent.extensions._subagents.tools import TaskTools
+from zett_agent.extensions._subagents.tree import Child
+from zett_agent.extensions._subagents.waker import Parent, Waker
+from zett_agent.extensions.events import MessageAppendedEvent, RunCancelledEvent
+from zett_agent.extensions.subagent import SubAgentExtension
 from zett_agent.messages import AgentMessage
 from zett_agent.model import ModelRequest
 from zett_agent.tools.base import AgentTool
@@ -94,7 +96,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
         self._notices = Notices(self._board, self.completion_notice)
         self._task_tools = TaskTools(self)
         self._supervisor = Supervisor()
-        self._waker = Waker(self._notices, self.wake, self._places) if wake_parent else None
+        self._waker = Waker(self._notices, self.wake, self.nursery.places) if wake_parent else None
         #: The active requests, by session, that show what background children have to show.
         self._streams: dict[str, AgentRunContext] = {}
 
@@ -106,7 +108,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
     async def before_run(self, context: AgentRunContext) -> None:
         """Show the questions that wait for an answer since a time when nobody looked."""
         self._streams[context.session_id] = context
-        for child, wait in self._questions(context.session_id):
+        for child, wait in self.nursery.questions(context.session_id):
             question = question_of(child, wait)
             if question is not None:
                 await emit(context, *question)
@@ -134,7 +136,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
             del self._streams[session_id]
         completed = context.state.phase is AgentPhase.COMPLETED and context.kind in _REQUESTS
         if self._waker is not None and completed:
-            self._waker.wake(Parent.of(context, self._place(context)))
+            self._waker.wake(Parent.of(context, self.nursery.place(context)))
 
     def tasks(self, session_id: str) -> tuple[SubAgentTask, ...]:
         """The tasks of a session, oldest first."""
@@ -151,7 +153,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
 
         ValueError when ``max_concurrent`` tasks of the session run, or when depth or total of the tree are used up.
         """
-        child = await self._open_child(definition, context)
+        child = await self.nursery.open(definition, context)
         task = SubAgentTask(
             task_id=self._board.new_id(context.session_id, context.transcript.view()),
             parent_session_id=context.session_id,
@@ -160,7 +162,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
             description=description,
             prompt=prompt,
         )
-        self._launch(task, child, Parent.of(context, self._place(context)))
+        self._launch(task, child, Parent.of(context, self.nursery.place(context)))
         await _observe(self.task_started, task)
         return task
 
@@ -170,15 +172,17 @@ class AsyncSubAgentExtension(SubAgentExtension):
         timeout: float | None = None,  # noqa: ASYNC109 - a task that goes on is no failure
     ) -> SubAgentTask:
         """Wait until the task has finished, or ``timeout`` seconds; a cancel of the caller leaves the task alone."""
-        if not task.finished and task._runner is not None:
-            await task._runner.ended(timeout)
+        runner = self._runner(task)
+        if runner is not None and not task.finished:
+            await runner.ended(timeout)
         return task
 
     async def cancel(self, task: SubAgentTask) -> SubAgentTask:
         """Cancel a running task and wait until it has ended; a finished one stays as it is."""
-        if not task.finished and task._runner is not None:
-            task._runner.cancel()
-            await task._runner.ended()
+        runner = self._runner(task)
+        if runner is not None and not task.finished:
+            runner.cancel()
+            await runner.ended()
         return task
 
     async def close(self) -> None:
@@ -186,7 +190,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
         if self._waker is not None:
             await self._waker.pause(self.stop_bound)  # nobody is woken to hear of what is cancelled here
         try:
-            await self._stop(self._board.all_tasks())
+            await join(self._cancel(self._board.all_tasks()), self.stop_bound)
             await self._supervisor.stop(self.stop_bound)
         finally:
             if self._waker is not None:
@@ -194,14 +198,12 @@ class AsyncSubAgentExtension(SubAgentExtension):
 
     def forget(self, session_id: str) -> None:
         """Drop the tasks of a session: running ones are cancelled, and nobody is told of any."""
-        for task in self._board.drop(session_id):
-            if task._runner is not None and not task.finished:
-                task._runner.cancel()
+        self._cancel(self._board.drop(session_id))
 
     async def end_session(self, session_id: str) -> None:
         """Cancel and drop the tasks of a child that has ended: nobody is left to be told."""
         try:
-            await self._stop(self._board.tasks(session_id))
+            await join(self._cancel(self._board.tasks(session_id)), self.stop_bound)
         finally:
             self.forget(session_id)
 
@@ -209,7 +211,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
         self, context: AgentRunContext, subagents: Mapping[str, SubAgentDefinition]
     ) -> tuple[AgentTool, ...]:
         """The tools for one request; override to drop, add or replace some, with ``super()`` for the rest."""
-        return (self._with_choices(self._task_tools.start, context, subagents), *self._task_tools.rest)
+        return (self._offer.make(self._task_tools.start, context, subagents), *self._task_tools.rest)
 
     def task_info(self, task: SubAgentTask, *, include_output: bool = False) -> SubAgentTaskInfo:
         """What a tool says of a task; override to say more. The report is in it only with ``include_output``."""
@@ -223,7 +225,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
             content=task.content if include_output else None,
             stop=task.stop,
             error=task.error,
-            note=self._note(task, include_output=include_output),
+            note=_note(task, told=self.notify_parent, include_output=include_output),
         )
 
     def completion_notice(self, task: SubAgentTask) -> str | None:
@@ -251,11 +253,6 @@ class AsyncSubAgentExtension(SubAgentExtension):
         self._notices.show(context, tasks)
         return [self.task_info(task, include_output=include_output) for task in tasks]
 
-    def _note(self, task: SubAgentTask, *, include_output: bool) -> str | None:
-        if not task.finished:
-            return "It still runs; you are told when it has finished." if self.notify_parent else "It still runs."
-        return "Read its report with task_output." if task.content is not None and not include_output else None
-
     def _launch(self, task: SubAgentTask, child: Child, parent: Parent) -> None:
         runner = task._runner = Runner()
         self._board.add(task)
@@ -276,10 +273,10 @@ class AsyncSubAgentExtension(SubAgentExtension):
                 runner.enter()
                 answer = await child.run(task.prompt, partial(self._show, child))
             finally:
-                await self._close_child(child)
+                await self.nursery.close(child)
         except asyncio.CancelledError:
             return CANCELLED
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an asyncio task that ended with SystemExit would end the loop
             return Outcome(SubAgentTaskStatus.FAILED, error=failure_text(error))
         if runner.cancelled:  # the child did not heed it
             return CANCELLED
@@ -290,7 +287,7 @@ class AsyncSubAgentExtension(SubAgentExtension):
         task._runner = None
         if not task.finished:
             task.settle(CANCELLED)
-            self._drop_child(child)
+            self.nursery.drop(child)
             self._board.trim(task.parent_session_id)
         if not driver.cancelled() and (error := driver.exception()) is not None:
             _LOG.error("%s ended with %r", driver.get_name(), error, exc_info=error)
@@ -300,13 +297,25 @@ class AsyncSubAgentExtension(SubAgentExtension):
         if context is not None:
             await forward(context, child, event, everything=self.forward_events)
 
-    async def _stop(self, tasks: Sequence[SubAgentTask]) -> None:
-        """Cancel the running ones, and wait for all that have not ended, so that what observes an end can end, too."""
-        runners = [(task, task._runner) for task in tasks if task._runner is not None]
+    def _cancel(self, tasks: Sequence[SubAgentTask]) -> list[asyncio.Task[None]]:
+        """Cancel the running ones; return what has not ended, so that what observes an end can end, too."""
+        runners = [(task, runner) for task in tasks if (runner := self._runner(task)) is not None]
         for task, runner in runners:
             if not task.finished:
                 runner.cancel()
-        await join([runner.task for _, runner in runners], self.stop_bound)
+        return [runner.task for _, runner in runners]
+
+    def _runner(self, task: SubAgentTask) -> Runner | None:
+        """What does the task; None once it has ended, and in a process that was forked from the one where it runs."""
+        runner = task._runner
+        return runner if runner is not None and runner.task in self._supervisor else None
+
+
+def _note(task: SubAgentTask, *, told: bool, include_output: bool) -> str | None:
+    """What the model may do next; ``told`` says whether it hears of the end by itself."""
+    if not task.finished:
+        return "It still runs; you are told when it has finished." if told else "It still runs."
+    return "Read its report with task_output." if task.content is not None and not include_output else None
 
 
 def _stopped_from_outside(runner: Runner) -> bool:
@@ -316,6 +325,6 @@ def _stopped_from_outside(runner: Runner) -> bool:
 async def _observe(hook: Callable[[SubAgentTask], Awaitable[None]], task: SubAgentTask) -> None:
     try:
         await hook(task)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         name = getattr(hook, "__name__", "an observer")
         _LOG.warning("%s failed for %s: %s", name, task.task_id, error, exc_info=error)

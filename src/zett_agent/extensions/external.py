@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -143,12 +142,3 @@ class ExternalEventExtension(AgentExtension):
             arguments=dict(call.arguments) if call is not None else {},
             expires_at=now + timedelta(seconds=timeout) if timeout is not None else None,
         )
-
-
-def checked_timeout(timeout: float | None) -> float | None:
-    """``timeout`` as it is; ValueError unless it is None or a finite number of seconds above 0."""
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise ValueError(f"timeout must be None or a finite number of seconds above 0, not {timeout!r}")
-    return timeout

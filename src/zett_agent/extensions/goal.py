@@ -9,26 +9,28 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from zett_agent._checks import whole_number
+from zett_agent._failures import failure_text
+from zett_agent._runtime.resumption import FINAL_TURN
 from zett_agent._runtime.supervisor import start_task, stop_tasks
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentEvent, AgentEventType, CompactionEvent, ExtensionEvent
-from zett_agent.exceptions import AgentIterationLimitError, AgentProtocolError, InputRefusedError
-from zett_agent.extensions.async_subagent import AsyncSubAgentExtension, SubAgentTask
-from zett_agent.extensions.base import AgentExtension
-from zett_agent.extensions.events import InternalMessageEvent, MessageAppendedEvent, RunCancelledEvent
-from zett_agent.extensions.goal_arming import Arming
-from zett_agent.extensions.goal_evaluation import (
+from zett_agent.exceptions import AgentIterationLimitError, AgentLimitError, AgentProtocolError, InputRefusedError
+from zett_agent.extensions._goal.arming import Arming
+from zett_agent.extensions._goal.evaluation import (
     RESULTS_ARE_IN,
     GoalEvaluation,
     continuation,
     goal_content,
     reminder,
 )
-from zett_agent.extensions.goal_evaluator import Evaluators, Outcome
+from zett_agent.extensions._goal.evaluator import Evaluators, Outcome
+from zett_agent.extensions._subagents.definition import SubAgentDefinition
+from zett_agent.extensions.async_subagent import AsyncSubAgentExtension, SubAgentTask
+from zett_agent.extensions.base import AgentExtension
+from zett_agent.extensions.events import InternalMessageEvent, MessageAppendedEvent, RunCancelledEvent
 from zett_agent.extensions.steering import STEERING_MESSAGE_EVENT_NAME
-from zett_agent.extensions.subagent import SubAgentDefinition
-from zett_agent.extensions.subagent_tree import whole_number
 from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, UserMessage
 from zett_agent.model import AgentModel, ModelRequest, ModelResponse, ReasoningEffort
@@ -133,11 +135,11 @@ class GoalExtension(AgentExtension):
             return self._arming.arm(config.session_id, config.request_id)
         if event.name == STEERING_MESSAGE_EVENT_NAME:
             self._wake(config.session_id)
-        return self._evaluators.accept(config, event)
+        return self._evaluators.nursery.accept(config, event)
 
     def open_waits(self, session_id: str | None = None) -> Sequence[Wait]:
         """The open questions of evaluators."""
-        return self._evaluators.open_waits(session_id)
+        return [wait for _, wait in self._evaluators.nursery.questions(session_id)]
 
     async def on_message(self, context: AgentRunContext) -> None:
         """Turn the input of an armed request into a goal; AgentProtocolError when it has no text."""
@@ -192,7 +194,7 @@ class GoalExtension(AgentExtension):
 
     async def on_error(self, context: AgentRunContext, error: BaseException) -> None:
         """The request failed."""
-        limit = isinstance(error, AgentIterationLimitError)
+        limit = isinstance(error, AgentLimitError)
         state = GoalState.EXHAUSTED if limit else GoalState.ERROR
         await self._finish(context, state, str(error) or type(error).__name__)
 
@@ -217,7 +219,7 @@ class GoalExtension(AgentExtension):
         evaluation = outcome.evaluation
         if evaluation is None:
             state = GoalState.BLOCKED if outcome.error is None else GoalState.ERROR
-            error = f": {type(outcome.error).__name__}: {outcome.error}" if outcome.error is not None else ""
+            error = f": {failure_text(outcome.error)}" if outcome.error is not None else ""
             await self._finish(context, state, f"the evaluator did not decide after {outcome.attempts} attempts{error}")
             return
         await self._tell(
@@ -228,7 +230,9 @@ class GoalExtension(AgentExtension):
         elif goal.iterations >= self.max_iterations:
             text = f"the goal was not reached within {self.max_iterations} continuations"
             await self._finish(context, GoalState.EXHAUSTED, text)
-            raise AgentIterationLimitError(f"{text}: {evaluation.summary}")
+            raise AgentIterationLimitError(
+                f"{text}: {evaluation.summary}", limit="goal_iterations", value=self.max_iterations
+            )
         else:
             goal.iterations += 1
             await self._go_on(context, goal, continuation(evaluation), evaluation.next_instruction or "")
@@ -298,7 +302,7 @@ def _running(context: AgentRunContext) -> list[_Background]:
 
 def _is_answer(response: ModelResponse) -> bool:
     stopped = response.stop is not None and response.stop.reason in _NO_ANSWER
-    return not stopped and not response.message.tool_calls
+    return not (stopped or response.message.tool_calls or FINAL_TURN in response.message.attributes)
 
 
 def _unfinished(messages: Sequence[AnyMessage]) -> tuple[str, int] | None:

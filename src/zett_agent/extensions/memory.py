@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 
+from zett_agent._checks import whole_number
 from zett_agent._runtime.transcript import Transcript
 from zett_agent.context import AgentRunContext
 from zett_agent.exceptions import SessionBusyError
@@ -23,9 +24,7 @@ class InMemoryMessageAccumulator(AgentExtension):
     """
 
     def __init__(self, *, max_sessions: int | None = 10_000) -> None:
-        if max_sessions is not None and max_sessions < 1:
-            raise ValueError("max_sessions must be at least 1, or None")
-        self._max_sessions = max_sessions
+        self._max_sessions = None if max_sessions is None else whole_number("max_sessions", max_sessions, 1)
         self._sessions: OrderedDict[str, Transcript] = OrderedDict()
         self._holders: dict[str, AgentRunContext] = {}
         self._warned = False
@@ -71,9 +70,13 @@ class InMemoryMessageAccumulator(AgentExtension):
         known.mark_restored()
         if any(message is context.input_message for message in added):
             known.drop_unanswered_input()
-        for message in added:
-            if message.include_in_messages and not isinstance(message, SystemMessage):
+        dialogue = [message for message in added if not isinstance(message, SystemMessage)]
+        kept = [message for message in dialogue if message.include_in_messages]
+        if transcript.open_calls or len(kept) < len(dialogue):
+            for message in kept:
                 known.adopt(message)
+        else:
+            known.take_over(kept, transcript.view().ids)
         if len(known):
             self._sessions[context.session_id] = known
 

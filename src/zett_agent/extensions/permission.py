@@ -14,13 +14,12 @@ from typing import Any, Self
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeAliasType
 
+from zett_agent._checks import time_limit
 from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.exceptions import ToolArgumentsError, ToolRejectedError, ToolTimeoutError
-from zett_agent.extensions.base import ToolCallNext
-from zett_agent.extensions.external import ExternalEventExtension, checked_timeout
-from zett_agent.extensions.permission_answers import PermissionAnswer, PermissionAnswerKind
-from zett_agent.extensions.permission_policy import (
+from zett_agent.extensions._permission.answers import PermissionAnswer, PermissionAnswerKind
+from zett_agent.extensions._permission.policy import (
     PermissionDecision,
     PermissionPolicy,
     PermissionRequest,
@@ -29,6 +28,8 @@ from zett_agent.extensions.permission_policy import (
     checked_policy,
     judge,
 )
+from zett_agent.extensions.base import ToolCallNext
+from zett_agent.extensions.external import ExternalEventExtension
 from zett_agent.json_types import copy_json, utf8_text
 from zett_agent.messages import TextContent, ToolCall, ToolMessage
 from zett_agent.tools.base import AgentTool, ToolResult
@@ -118,7 +119,7 @@ class PermissionExtension(ExternalEventExtension):
         self.policy = checked_policy(policy)
         self.default = PermissionDecision(default)
         self.approve = approve
-        self.timeout = checked_timeout(timeout)
+        self.timeout = time_limit("timeout", timeout)
         self._grants: dict[AgentRunContext, dict[str, _Grant]] = {}
         # Of active requests: the session that each session works for.
         self._parents: dict[str, str | None] = {}

@@ -1,14 +1,14 @@
-"""What all providers share: their errors, the checks of their arguments, and a memory of what was converted."""
+"""What all providers share: their errors, the checks of their arguments, JSON and secrets."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
+from zett_agent._checks import is_finite, whole_number
 from zett_agent.exceptions import (
     ProviderAuthError,
     ProviderError,
@@ -17,8 +17,7 @@ from zett_agent.exceptions import (
     ProviderResponseError,
     ProviderTimeoutError,
 )
-from zett_agent.json_types import JsonValue, json_object, utf8_text
-from zett_agent.tools.arguments import MAX_DEPTH, is_deeper
+from zett_agent.json_types import JsonValue, is_too_deep, json_object, utf8_text
 
 __all__ = [
     "ProviderAuthError",
@@ -27,7 +26,6 @@ __all__ = [
     "ProviderRefusalError",
     "ProviderResponseError",
     "ProviderTimeoutError",
-    "WireCache",
     "check_base_url",
     "check_count",
     "check_number",
@@ -43,7 +41,6 @@ __all__ = [
     "validate_extra_query",
 ]
 
-_T = TypeVar("_T")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password", re.IGNORECASE)
 
@@ -66,7 +63,7 @@ def load_json(text: str) -> object:
         value: object = json.loads(text, parse_constant=lambda _: None, parse_float=_finite_float)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    if is_deeper(value, MAX_DEPTH):
+    if is_too_deep(value):
         raise ValueError("nested too deeply")
     return value
 
@@ -84,35 +81,6 @@ def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
-
-
-class WireCache(Generic[_T]):
-    """Remembers what messages and definitions became on the wire, so that a request converts only what is new.
-
-    Messages cannot be referenced weakly or hashed, so an entry keeps its object alive, which also keeps its id from
-    being used again. Two generations bound that: what was not used since the younger one filled up is dropped.
-    """
-
-    def __init__(self, limit: int = 16 * 1024 * 1024) -> None:
-        self._limit = limit
-        self._young: dict[int, tuple[_T, bytes]] = {}
-        self._old: dict[int, tuple[_T, bytes]] = {}
-        self._size = 0
-
-    def get(self, item: _T, convert: Callable[[_T], bytes]) -> bytes:
-        """Return ``convert(item)``, from memory if this very object was converted before."""
-        entry = self._young.get(id(item))
-        if entry is None:
-            entry = self._old.get(id(item)) or (item, convert(item))
-            self._size += len(entry[1])
-            if self._size > self._limit:
-                self._old, self._young, self._size = self._young, {}, len(entry[1])
-            self._young[id(item)] = entry
-        return entry[1]
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._young, self._old, self._size = {}, {}, 0
 
 
 def check_text(name: str, value: object) -> str:
@@ -147,20 +115,14 @@ def check_base_url(value: object) -> str:
 
 def check_number(name: str, value: object) -> float | None:
     """Return a finite number of at least 0, or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be None or a finite number, at least 0")
-    return value
+    if value is None or (is_finite(value) and value >= 0):
+        return value
+    raise ValueError(f"{name} must be None or a finite number, at least 0")
 
 
 def check_count(name: str, value: object) -> int | None:
     """Return an integer of at least 1, or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be None or an integer, at least 1")
-    return value
+    return None if value is None else whole_number(name, value, 1)
 
 
 def check_texts(name: str, value: object) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from zett_agent._wire_form import wire_form
 from zett_agent.json_types import JsonValue
 from zett_agent.messages import (
     AnyMessage,
@@ -27,7 +28,7 @@ from zett_agent.messages import (
     content_parts,
 )
 from zett_agent.model import ModelRequest, ReasoningEffort, ServerToolDefinition, ToolDefinition
-from zett_agent.providers.base import WireCache, dump_json
+from zett_agent.providers.base import dump_json
 
 RESERVED_FIELDS = ("messages", "model", "stream", "tools")
 EMPTY_RESULT = "(no output)"
@@ -61,13 +62,14 @@ class ChatSettings:
     extra_body: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
-def request_body(request: ModelRequest, settings: ChatSettings, cache: WireCache[Any]) -> bytes:
-    """Return the body of ``request``; ``cache`` must be used with equal settings only."""
+def request_body(request: ModelRequest, settings: ChatSettings) -> bytes:
+    """Return the body of ``request``; what these very settings converted before is not converted again."""
     head = dump_json(_head(request, settings)).encode()[:-1]
     parts = [head]
-    if tools := [*request.tools, *request.server_tools]:
-        parts += [b',"tools":[', b",".join(cache.get(tool, _tool) for tool in tools), b"]"]
-    messages = b",".join(_messages(request.messages, settings, cache))
+    tools: list[ToolDefinition | ServerToolDefinition] = [*request.tools, *request.server_tools]
+    if tools:
+        parts += [b',"tools":[', b",".join(_tool(tool, settings) for tool in tools), b"]"]
+    messages = b",".join(_messages(request.messages, settings))
     return b"".join([*parts, b',"messages":[', messages, b"]}"])
 
 
@@ -97,39 +99,71 @@ def _tool_choice(choice: str | None) -> object:
     return {"type": "function", "function": {"name": choice}}
 
 
-def _tool(tool: ToolDefinition | ServerToolDefinition) -> bytes:
+def _tool(tool: ToolDefinition | ServerToolDefinition, settings: ChatSettings) -> bytes:
+    """A definition is frozen all the way down, so nothing of it can have changed."""
+    return wire_form(tool, settings, (), lambda: _json(_tool_value(tool)))
+
+
+def _tool_value(tool: ToolDefinition | ServerToolDefinition) -> dict[str, Any]:
     if isinstance(tool, ServerToolDefinition):
-        value: dict[str, Any] = {"type": tool.type, **tool.configuration}
-    else:
-        function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-        value = {"type": "function", "function": function}
+        return {"type": tool.type, **tool.configuration}
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _json(value: object) -> bytes:
     return dump_json(value).encode()
 
 
-def _messages(messages: Sequence[AnyMessage], settings: ChatSettings, cache: WireCache[Any]) -> Iterator[bytes]:
+def _messages(messages: Sequence[AnyMessage], settings: ChatSettings) -> Iterator[bytes]:
     """The wire form of each message; images of adjacent tool results follow them in one user message."""
-    convert = partial(_message, settings=settings)
     pictured: list[ToolMessage] = []
     for message in messages:
         if not isinstance(message, ToolMessage):
-            yield from _pictures(pictured, cache)
+            yield from _pictures(pictured, settings)
             pictured = []
         elif not isinstance(message.content, str) and any(isinstance(part, ImageContent) for part in message.content):
             pictured.append(message)
-        yield cache.get(message, convert)
-    yield from _pictures(pictured, cache)
+        yield wire_form(message, settings, _made_of(message), partial(_message, message, settings))
+    yield from _pictures(pictured, settings)
+
+
+def _made_of(message: AnyMessage) -> tuple[object, ...]:
+    """All that a message's wire form depends on; an extension may change a message that was sent before."""
+    if isinstance(message, AssistantMessage):
+        leaves: list[object] = [message.content, message.reasoning, message.provider, message.model]
+        leaves += message.replay_blocks  # opaque, and never changed
+        for call in message.tool_calls:
+            leaves += (call.id, call.name)
+            _collect(call.arguments, leaves)
+        return tuple(leaves)
+    content = (message.content,) if isinstance(message.content, str) else tuple(message.content)
+    return (message.tool_call_id, message.success, *content) if isinstance(message, ToolMessage) else content
+
+
+def _collect(value: object, leaves: list[object]) -> None:
+    """Add the keys and values of every level of JSON, and where each level ends."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            leaves.append(key)
+            _collect(item, leaves)
+        leaves.append(dict)
+    elif isinstance(value, list):
+        for item in value:
+            _collect(item, leaves)
+        leaves.append(list)
+    else:
+        leaves.append(value)
 
 
 def _message(message: AnyMessage, settings: ChatSettings) -> bytes:
     if isinstance(message, AssistantMessage):
-        value = _assistant(message, settings)
-    elif isinstance(message, ToolMessage):
-        value = {"role": "tool", "tool_call_id": message.tool_call_id, "content": _result_text(message)}
-    elif isinstance(message, SystemMessage):
-        value = {"role": "system", "content": message.content}
-    else:
-        value = {"role": "user", "content": _user_content(message.content)}
-    return dump_json(value).encode()
+        return _json(_assistant(message, settings))
+    if isinstance(message, ToolMessage):
+        return _json({"role": "tool", "tool_call_id": message.tool_call_id, "content": _result_text(message)})
+    if isinstance(message, SystemMessage):
+        return _json({"role": "system", "content": message.content})
+    return _json({"role": "user", "content": _user_content(message.content)})
 
 
 def _user_content(content: UserContent) -> object:
@@ -153,6 +187,10 @@ def _image(part: ImageContent) -> dict[str, Any]:
     else:
         url = f"data:{part.source.media_type.strip()};base64,{b64encode(part.source.data).decode()}"
     return {"type": "image_url", "image_url": {"url": url, "detail": part.detail.value}}
+
+
+def _image_json(part: ImageContent) -> bytes:
+    return _json(_image(part))
 
 
 def _assistant(message: AssistantMessage, settings: ChatSettings) -> dict[str, Any]:
@@ -200,7 +238,7 @@ def _result_text(message: ToolMessage) -> str:
     return text if message.success else f"Error: {text}"
 
 
-def _pictures(results: Sequence[ToolMessage], cache: WireCache[Any]) -> Iterator[bytes]:
+def _pictures(results: Sequence[ToolMessage], settings: ChatSettings) -> Iterator[bytes]:
     """One user message with the images of a group of results, each labelled with the call it belongs to."""
     parts: list[bytes] = []
     for result in results:
@@ -208,7 +246,7 @@ def _pictures(results: Sequence[ToolMessage], cache: WireCache[Any]) -> Iterator
             if isinstance(part, ImageContent):
                 label = f"Image from {result.name} (call {result.tool_call_id})"
                 text = f"{label}: {part.alt_text}" if part.alt_text else label
-                parts.append(dump_json({"type": "text", "text": text}).encode())
-                parts.append(cache.get(part, lambda image: dump_json(_image(image)).encode()))
+                parts.append(_json({"type": "text", "text": text}))
+                parts.append(wire_form(part, settings, (), partial(_image_json, part)))
     if parts:
         yield b'{"role":"user","content":[%s]}' % b",".join(parts)

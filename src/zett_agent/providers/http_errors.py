@@ -11,6 +11,7 @@ from html import unescape
 from http.client import responses
 from typing import Any
 
+from zett_agent._failures import failure_text
 from zett_agent.exceptions import ProviderAuthError, ProviderHTTPError, ProviderResponseError
 from zett_agent.providers.base import hide_secrets, load_json
 from zett_agent.providers.retry import Failure, retry_after_seconds
@@ -132,7 +133,7 @@ def error_chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _describe(error: BaseException, secrets: Sequence[str]) -> str:
-    return _bounded(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, _PREVIEW, secrets)
+    return _bounded(failure_text(error), _PREVIEW, secrets)
 
 
 def _html_preview(text: str, secrets: Sequence[str]) -> str:

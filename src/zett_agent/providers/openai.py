@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 from urllib.parse import urlsplit
 
 from zett_agent.json_types import JsonValue
@@ -23,7 +23,6 @@ from zett_agent.model import (
     validate_timeout,
 )
 from zett_agent.providers.base import (
-    WireCache,
     check_base_url,
     check_count,
     check_number,
@@ -112,7 +111,6 @@ class OpenAIProvider:
         )
         self._reader = ResponseReader(self._settings, self.timeout, self._secrets)
         self._http_client = http_client
-        self._cache: WireCache[Any] = WireCache()
         self._clients: dict[asyncio.AbstractEventLoop, tuple[AsyncOpenAI, AsyncGenerator[AsyncOpenAI]]] = {}
         self._sdk = _load_sdk()
 
@@ -133,15 +131,14 @@ class OpenAIProvider:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop and forget what was converted; a later request starts afresh."""
-        self._cache.clear()
+        """Close the connections of this event loop; a later request opens new ones."""
         held = self._clients.pop(asyncio.get_running_loop(), None)
         if held is not None:
             await held[1].aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Answer ``request``; see AgentModel. Failures are ProviderError; closing the stream drops the connection."""
-        body = request_body(request, self._settings, self._cache)
+        body = request_body(request, self._settings)
         async with aclosing(with_retries(lambda: self._attempt(body), self.retry)) as events:
             async for event in events:
                 yield event

@@ -33,7 +33,7 @@ from zett_agent.messages import (
     UserMessage,
 )
 from zett_agent.stop import StopInfo, StopReason
-from zett_agent.storage.strict import Fields, copy_json, copy_object, optional_string, string
+from zett_agent.storage.strict import Fields, checked_json, checked_object, optional_string, string
 
 
 class MessageKind(IntEnum):
@@ -68,8 +68,8 @@ def encode_message(message: Message) -> dict[str, JsonValue]:
     entry = _entry_of(type(message))
     data = entry.write(message)
     for name in entry.extra:
-        data[name] = copy_json(getattr(message, name), name)
-    data["attributes"] = copy_object(message.attributes, "attributes")
+        data[name] = checked_json(getattr(message, name), name)
+    data["attributes"] = checked_object(message.attributes, "attributes")
     data["persist"] = _flag(message.persist, "persist")
     data["include_in_messages"] = _flag(message.include_in_messages, "include_in_messages")
     return {"kind": entry.kind, "data": data}
@@ -90,7 +90,7 @@ def decode_message(value: JsonValue) -> AnyMessage:
     values["attributes"] = data.mapping("attributes")
     values["persist"] = data.flag("persist")
     values["include_in_messages"] = data.flag("include_in_messages")
-    values |= {name: copy_json(data.data[name], f"{data.where}.{name}") for name in entry.extra if name in data.data}
+    values |= {name: checked_json(data.data[name], f"{data.where}.{name}") for name in entry.extra if name in data.data}
     try:
         return cast("AnyMessage", entry.cls(**values))
     except (TypeError, ValueError) as error:
@@ -117,7 +117,7 @@ def encode_call(call: ToolCall, field: str = "call") -> dict[str, JsonValue]:
     return {
         "id": string(call.id, f"{field}.id"),
         "name": string(call.name, f"{field}.name"),
-        "arguments": copy_object(call.arguments, f"{field}.arguments"),
+        "arguments": checked_object(call.arguments, f"{field}.arguments"),
         "error": optional_string(call.error, f"{field}.error"),
     }
 
@@ -183,7 +183,7 @@ def _write_assistant(message: AssistantMessage) -> dict[str, JsonValue]:
         "tool_calls": [encode_call(call, f"tool_calls[{index}]") for index, call in enumerate(message.tool_calls)],
         "provider": optional_string(message.provider, "provider"),
         "model": optional_string(message.model, "model"),
-        "replay_blocks": copy_json(list(message.replay_blocks), "replay_blocks", opaque=True),
+        "replay_blocks": checked_json(list(message.replay_blocks), "replay_blocks", opaque=True),
         "stop": None if message.stop is None else _write_stop(message.stop),
     }
 
@@ -202,7 +202,7 @@ def _read_assistant(data: Fields) -> dict[str, Any]:
 
 
 def _read_replay(blocks: list[Any]) -> tuple[JsonValue, ...]:
-    return tuple(copy_json(block, f"replay_blocks[{index}]", opaque=True) for index, block in enumerate(blocks))
+    return tuple(checked_json(block, f"replay_blocks[{index}]", opaque=True) for index, block in enumerate(blocks))
 
 
 def _write_stop(stop: StopInfo) -> dict[str, JsonValue]:
@@ -212,7 +212,7 @@ def _write_stop(stop: StopInfo) -> dict[str, JsonValue]:
         "category": optional_string(stop.category, "stop.category"),
         "message": optional_string(stop.message, "stop.message"),
         "recommended_model": optional_string(stop.recommended_model, "stop.recommended_model"),
-        "detail": copy_object(stop.detail, "stop.detail"),
+        "detail": checked_object(stop.detail, "stop.detail"),
     }
 
 

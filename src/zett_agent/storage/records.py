@@ -16,7 +16,7 @@ from zett_agent.json_types import JsonValue
 from zett_agent.messages import AnyMessage, ToolCall
 from zett_agent.model import ModelUsage
 from zett_agent.storage.messages import encode_call, encode_message
-from zett_agent.storage.strict import copy_object, optional_string, string, time_text
+from zett_agent.storage.strict import checked_object, optional_string, string, time_text
 from zett_agent.waits import ExternalEvent, Wait, WaitState
 
 FORMAT_VERSION = 1
@@ -126,8 +126,8 @@ def request_opened(
         "request_id": string(request_id, "request_id"),
         "parent_session_id": optional_string(parent_session_id, "parent_session_id"),
         "input_kind": string(input_kind, "input_kind"),
-        "metadata": copy_object(metadata or {}, "metadata"),
-        "tags": copy_object(tags or {}, "tags"),
+        "metadata": checked_object(metadata or {}, "metadata"),
+        "tags": checked_object(tags or {}, "tags"),
     }
     return NewRecord(RecordKind.REQUEST_OPENED, body, at)
 
@@ -189,7 +189,7 @@ def request_closed(
 
 def checked(kind: RecordKind, body: Mapping[str, object], *, at: datetime) -> NewRecord:
     """A record of any kind (``task``, ``extension``, ``checkpoint``) whose body is checked and copied."""
-    return NewRecord(kind, copy_object(body, "body"), at)
+    return NewRecord(kind, checked_object(body, "body"), at)
 
 
 def encode_wait(wait: Wait) -> dict[str, JsonValue]:
@@ -203,16 +203,16 @@ def encode_wait(wait: Wait) -> dict[str, JsonValue]:
         "correlation_field": string(wait.correlation_field, "wait.correlation_field"),
         "created_at": time_text(wait.created_at, "wait.created_at"),
         "tool": optional_string(wait.tool, "wait.tool"),
-        "arguments": copy_object(wait.arguments, "wait.arguments"),
+        "arguments": checked_object(wait.arguments, "wait.arguments"),
         "event_name": optional_string(wait.event_name, "wait.event_name"),
-        "question": None if wait.question is None else copy_object(wait.question, "wait.question"),
+        "question": None if wait.question is None else checked_object(wait.question, "wait.question"),
         "expires_at": None if wait.expires_at is None else time_text(wait.expires_at, "wait.expires_at"),
     }
 
 
 def encode_event(event: ExternalEvent) -> dict[str, JsonValue]:
     """Return an answer as strict JSON."""
-    return {"name": string(event.name, "event.name"), "payload": copy_object(event.payload, "event.payload")}
+    return {"name": string(event.name, "event.name"), "payload": checked_object(event.payload, "event.payload")}
 
 
 def _timing(timing: Timing) -> JsonValue:

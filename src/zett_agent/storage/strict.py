@@ -5,116 +5,41 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from zett_agent.exceptions import StoredFormatError
-from zett_agent.json_types import JsonValue, utf8_text
+from zett_agent.json_types import JsonValue, plain_text, strict_copy, utf8_text
 
-MAX_DEPTH = 200
-"""How deep lists and objects may nest: well inside the recursion limit of every reader."""
-
-_MAX_INTEGER = 10**4300  # Python's own default limit for an integer in text
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 
 # What JSON leaves raw and a line must not hold: lone surrogates, and characters that str.splitlines() splits at.
 _UNSAFE = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 
 
-class _NotJsonError(Exception):
-    """Carries the path of the offending value outwards; the path is built only when something is wrong."""
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        self.path = ""
-
-    def inside(self, step: object) -> _NotJsonError:
-        self.path = f"[{step!r:.80}]{self.path}"
-        return self
-
-
 def clean_text(text: str) -> str:
     """Return ``text`` as UTF-8 can hold it: surrogate pairs are joined, lone surrogates become U+FFFD."""
-    return utf8_text(_same_text(text))
+    return utf8_text(plain_text(text))
 
 
-def _same_text(text: str) -> str:
-    return text if type(text) is str else str.__str__(text)  # a plain string of a StrEnum and the like
+def checked_json(value: object, field: str, *, opaque: bool = False) -> JsonValue:
+    """Return a deep copy of strict JSON, see ``strict_copy``, or raise StoredFormatError.
 
-
-def copy_json(value: object, field: str, *, opaque: bool = False) -> JsonValue:
-    """Return a deep copy of ``value`` after checking that it is strict JSON.
-
-    Nothing is coerced: tuples, bytes, dates, NaN, infinity, keys that are not strings and nesting beyond ``MAX_DEPTH``
-    raise StoredFormatError, which names ``field`` and the key. Lone surrogates are replaced, unless ``opaque``.
+    Lone surrogates are replaced, unless ``opaque``.
     """
     try:
-        return _copy(value, _same_text if opaque else clean_text, MAX_DEPTH)
-    except _NotJsonError as error:
-        raise StoredFormatError(f"{field}{error.path} {error.problem}") from None
+        copied: JsonValue = strict_copy(value, field, plain_text if opaque else clean_text)
+    except ValueError as error:
+        raise StoredFormatError(str(error)) from None
+    return copied
 
 
-def copy_object(value: object, field: str) -> dict[str, JsonValue]:
-    """Return a checked deep copy of a mapping, as ``copy_json``."""
+def checked_object(value: object, field: str) -> dict[str, JsonValue]:
+    """Return a checked deep copy of a mapping, as ``checked_json``."""
     if not isinstance(value, Mapping):
         raise StoredFormatError(f"{field} must be an object, not {type(value).__name__}")
-    if not value:
-        return {}
-    try:
-        return _copy_dict(value, clean_text, MAX_DEPTH)
-    except _NotJsonError as error:
-        raise StoredFormatError(f"{field}{error.path} {error.problem}") from None
-
-
-def _copy(value: object, text: Callable[[str], str], depth: int) -> JsonValue:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return text(value)
-    if isinstance(value, int | float):
-        return _number(value)
-    if depth == 0:
-        raise _NotJsonError(f"is nested more than {MAX_DEPTH} deep")
-    if isinstance(value, dict):
-        return _copy_dict(value, text, depth)
-    if isinstance(value, list):
-        return _copy_list(value, text, depth)
-    raise _NotJsonError(f"must be JSON, not {type(value).__name__}")
-
-
-def _number(value: float) -> int | float:
-    if isinstance(value, int):
-        if not -_MAX_INTEGER < value < _MAX_INTEGER:
-            raise _NotJsonError("has more than 4300 digits")
-        return int(value)
-    if not math.isfinite(value):
-        raise _NotJsonError("must be a finite number")
-    return float(value)
-
-
-def _copy_dict(value: Mapping[Any, object], text: Callable[[str], str], depth: int) -> dict[str, JsonValue]:
-    result: dict[str, JsonValue] = {}
-    for key, item in value.items():
-        if not isinstance(key, str):
-            raise _NotJsonError(f"must have string keys, not {type(key).__name__}")
-        try:
-            result[text(key)] = _copy(item, text, depth - 1)
-        except _NotJsonError as error:
-            raise error.inside(key) from None
-    if len(result) != len(value):
-        raise _NotJsonError("has keys that differ only in lone surrogates")
-    return result
-
-
-def _copy_list(value: list[object], text: Callable[[str], str], depth: int) -> list[JsonValue]:
-    result: list[JsonValue] = []
-    for index, item in enumerate(value):
-        try:
-            result.append(_copy(item, text, depth - 1))
-        except _NotJsonError as error:
-            raise error.inside(index) from None
-    return result
+    return cast("dict[str, JsonValue]", checked_json(value, field)) if value else {}
 
 
 def to_line(value: object, field: str) -> str:
@@ -122,7 +47,7 @@ def to_line(value: object, field: str) -> str:
     try:
         text = _ENCODER.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        copy_json(value, field)  # names the key
+        checked_json(value, field)  # names the key
         raise StoredFormatError(f"{field} is not JSON: {error}") from error
     return text if text.isascii() else _UNSAFE.sub(_escape, text)
 
@@ -230,7 +155,7 @@ class Fields:
 
     def mapping(self, name: str) -> dict[str, Any]:
         """An object of any shape; a deep copy."""
-        return copy_object(self.data.get(name), f"{self.where}.{name}")
+        return checked_object(self.data.get(name), f"{self.where}.{name}")
 
     def part(self, name: str) -> Fields:
         """An object with known fields."""

@@ -14,15 +14,12 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from zett_agent.exceptions import ToolArgumentsError
-from zett_agent.json_types import utf8_text
+from zett_agent.json_types import FOREIGN_DEPTH, is_too_deep, utf8_text
 from zett_agent.messages import ToolCall
 
 _MAX_ERROR_LINES = 10
 _MAX_LINE = 300
 _ABSENT = object()
-
-MAX_DEPTH = 100
-"""How deep JSON from outside may nest: whatever copies, checks, stores or sends it again does so level by level."""
 
 # The pydantic error types that say: a container was wanted here, and this is none.
 _CONTAINER_WANTED = frozenset(
@@ -87,18 +84,9 @@ def loads_strict(text: str) -> Any:
     RecursionError for what is nested too deeply.
     """
     value = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite_float)
-    if text.count("[") + text.count("{") > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
+    if text.count("[") + text.count("{") > FOREIGN_DEPTH and is_too_deep(value):
         raise RecursionError("nested too deeply")
     return value
-
-
-def is_deeper(value: object, levels: int) -> bool:
-    """Do lists and objects nest more than ``levels`` deep in a JSON value?"""
-    if not isinstance(value, dict | list):
-        return False
-    if not levels:
-        return True
-    return any(is_deeper(item, levels - 1) for item in (value.values() if isinstance(value, dict) else value))
 
 
 def _refuse_constant(name: str) -> float:

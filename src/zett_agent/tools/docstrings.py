@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from griffe import DocstringSection
@@ -50,6 +50,16 @@ def parse_docstring(text: str | None) -> ToolDocstring:
         elif isinstance(content, list):
             parameters += content
     return ToolDocstring(_description(lines), tuple(parameters), "\n".join(snippet), tuple(guidelines))
+
+
+def get_tool_snippet(function: Callable[..., Any]) -> str:
+    """The Snippet section of a function that is not decorated yet; empty without one."""
+    return parse_docstring(function.__doc__).snippet
+
+
+def get_tool_guidelines(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The entries of the Guidelines section of a function that is not decorated yet."""
+    return parse_docstring(function.__doc__).guidelines
 
 
 def _entries(text: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -42,6 +42,41 @@ def result_content(value: object, serialize: Callable[[Any], str] = serialize_re
     if isinstance(value, list) and value and all(isinstance(item, TextContent | ImageContent) for item in value):
         return [_encodable(item) for item in value]
     return utf8_text(serialize(value))
+
+
+def shorten(content: UserContent, limit: int) -> UserContent:
+    """``content`` with at most about ``limit`` characters of text: its beginning and its end, and what is missing.
+
+    Images are not text, and stay whole. Of several texts the first are kept.
+    """
+    if isinstance(content, str):
+        return content if len(content) <= limit else _head_and_tail(content, limit)
+    if sum(len(part.text) for part in content if isinstance(part, TextContent)) <= limit:
+        return content
+    return list(_shortened(content, limit))
+
+
+def _shortened(parts: Sequence[UserContentPart], left: int) -> Iterator[UserContentPart]:
+    dropped = 0
+    for part in parts:
+        if not isinstance(part, TextContent):
+            yield part
+        elif left > 0:
+            yield part if len(part.text) <= left else replace(part, text=_head_and_tail(part.text, left))
+            left -= len(part.text)
+        else:
+            dropped += len(part.text)
+    if dropped:
+        yield TextContent(_notice(dropped))
+
+
+def _head_and_tail(text: str, limit: int) -> str:
+    tail = limit // 3  # errors and totals stand at the end, what it is about at the beginning
+    return f"{text[: limit - tail]}\n{_notice(len(text) - limit)}\n{text[len(text) - tail :]}"
+
+
+def _notice(characters: int) -> str:
+    return f"[{characters:,} characters are left out: the result was too long. Ask for less at a time.]"
 
 
 def _encodable(part: UserContentPart) -> UserContentPart:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from zett_agent.exceptions import StoredFormatError
+from zett_agent.json_types import MAX_DEPTH, json_object
 from zett_agent.storage.strict import (
-    MAX_DEPTH,
     Fields,
+    checked_json,
+    checked_object,
     clean_text,
-    copy_json,
-    copy_object,
     from_text,
     optional_string,
     string,
@@ -61,7 +61,7 @@ def test_lone_surrogates_are_replaced_and_pairs_are_joined(text: str, expected: 
 
 def test_a_copy_shares_nothing_and_equals_the_original() -> None:
     value: Any = {"a": [1, 2.5, None, True, {"b": []}], "c": "text", "": {}}
-    copied: Any = copy_json(value, "x")
+    copied: Any = checked_json(value, "x")
     assert copied == value
     copied["a"][4]["b"].append(1)
     assert value["a"] == [1, 2.5, None, True, {"b": []}]
@@ -69,14 +69,14 @@ def test_a_copy_shares_nothing_and_equals_the_original() -> None:
 
 def test_enum_members_become_plain_values() -> None:
     value = {Colour.RED: Colour.RED, "level": Level.LOW, "ratio": Ratio(0.5)}
-    copied = copy_object(value, "x")
+    copied = checked_object(value, "x")
     assert copied == {"red": "red", "level": 1, "ratio": 0.5}
     assert [type(item) for pair in copied.items() for item in pair] == [str, str, str, int, str, float]
 
 
 def test_any_mapping_is_an_object_at_the_top() -> None:
-    assert copy_object(MappingProxyType({"a": 1}), "x") == {"a": 1}
-    assert copy_object({}, "x") == {}
+    assert checked_object(MappingProxyType({"a": 1}), "x") == {"a": 1}
+    assert checked_object({}, "x") == {}
 
 
 @pytest.mark.parametrize(
@@ -88,36 +88,42 @@ def test_any_mapping_is_an_object_at_the_top() -> None:
         ({"a": [0.0, float("nan")]}, r"attributes\['a'\]\[1\] must be a finite number"),
         ({"a": float("-inf")}, r"attributes\['a'\] must be a finite number"),
         ({"a": 10**4300}, r"attributes\['a'\] has more than 4300 digits"),
-        ({"a": dict.fromkeys("\ud800\udc00", 1)}, r"attributes\['a'\] has keys that differ only in lone surrogates"),
         ({"a": datetime.now(UTC)}, r"attributes\['a'\] must be JSON, not datetime"),
     ],
 )
-def test_core_32_what_is_not_json_is_refused_by_the_name_of_its_key(value: object, problem: str) -> None:
+def test_core_32_what_is_not_json_is_refused_by_the_name_of_its_key(value: Any, problem: str) -> None:
     with pytest.raises(StoredFormatError, match=f"^{problem}$"):
-        copy_json(value, "attributes")
+        checked_json(value, "attributes")
     with pytest.raises(StoredFormatError, match=f"^{problem}$"):
-        copy_object(value, "attributes")
+        checked_object(value, "attributes")
+    with pytest.raises(ValueError, match=f"^{problem}$"):
+        json_object(value, field_name="attributes")
+
+
+def test_keys_that_cleaning_would_make_one_are_refused() -> None:
+    with pytest.raises(StoredFormatError, match=r"^x\['a'\] has keys that differ only in lone surrogates$"):
+        checked_json({"a": dict.fromkeys("\ud800\udc00", 1)}, "x")
 
 
 def test_an_object_must_be_a_mapping() -> None:
     with pytest.raises(StoredFormatError, match=r"^arguments must be an object, not list$"):
-        copy_object([], "arguments")
+        checked_object([], "arguments")
 
 
 def test_nesting_has_a_bound_and_a_cycle_is_found_by_it() -> None:
-    assert copy_json(nested(MAX_DEPTH), "x") == nested(MAX_DEPTH)
+    assert checked_json(nested(MAX_DEPTH), "x") == nested(MAX_DEPTH)
     with pytest.raises(StoredFormatError, match="is nested more than 200 deep"):
-        copy_json(nested(MAX_DEPTH + 1), "x")
+        checked_json(nested(MAX_DEPTH + 1), "x")
     cycle: list[object] = []
     cycle.append(cycle)
     with pytest.raises(StoredFormatError, match="is nested more than 200 deep"):
-        copy_json(cycle, "x")
+        checked_json(cycle, "x")
     with pytest.raises(StoredFormatError, match="is nested more than 200 deep"):
         to_line(cycle, "x")
 
 
 def test_opaque_values_keep_lone_surrogates() -> None:
-    assert copy_json(["\ud800", {"\udc00": "x"}], "x", opaque=True) == ["\ud800", {"\udc00": "x"}]
+    assert checked_json(["\ud800", {"\udc00": "x"}], "x", opaque=True) == ["\ud800", {"\udc00": "x"}]
 
 
 def test_a_line_has_no_line_break_and_comes_back_whole() -> None:

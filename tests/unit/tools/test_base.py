@@ -37,6 +37,8 @@ def test_the_fields_and_their_defaults_are_the_documented_ones() -> None:
         ("local_tool_search", False),
         ("timeout", None),
         ("idempotent", False),
+        ("repeatable", False),
+        ("max_result_chars", None),
     ]
     assert list(given)[:4] == ["name", "description", "parameters", "handler"]
 

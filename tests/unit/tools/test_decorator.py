@@ -18,15 +18,15 @@ from pydantic import BaseModel, ValidationError
 
 from zett_agent.exceptions import ToolArgumentsError
 from zett_agent.tools.base import (
-    CURRENT_CALL,
     AgentTool,
-    FunctionTool,
     ToolExecutionMode,
     current_tool_call_id,
     get_tool_guidelines,
     get_tool_snippet,
     tool,
 )
+from zett_agent.tools.current_call import CURRENT_CALL
+from zett_agent.tools.function_tool import FunctionTool
 from zett_agent.tools.schema import Injected
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")

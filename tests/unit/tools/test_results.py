@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, field_serializer
 
 from zett_agent.exceptions import ToolError
 from zett_agent.messages import ImageContent, ImageUrlSource, TextContent
-from zett_agent.tools.results import result_content, serialize_result
+from zett_agent.tools.results import result_content, serialize_result, shorten
 
 LONE = "\ud800"
 IMAGE = ImageContent(ImageUrlSource("https://example.org/a.png"), alt_text="a")
@@ -202,3 +202,34 @@ def test_whatever_a_value_raises_while_it_is_read_is_a_tool_error() -> None:
 
     with pytest.raises(ToolError, match="the returned Closed cannot be written as JSON: closed"):
         serialize_result(Closed())
+
+
+def test_core_39_a_long_text_keeps_its_beginning_and_its_end_and_says_what_is_missing() -> None:
+    content = shorten("a" * 600 + "b" * 300 + "c" * 400, 900)
+    assert isinstance(content, str)
+    assert content.startswith("a" * 600 + "\n[400 characters are left out")
+    assert content.endswith("\n" + "c" * 300)
+
+
+@pytest.mark.parametrize("content", ["x" * 9, "", [IMAGE], [TextContent("x" * 4), IMAGE, TextContent("x" * 5)]])
+def test_core_39_what_is_short_enough_stays_the_same_object(content: Any) -> None:
+    assert shorten(content, 9) is content
+
+
+def test_core_39_of_several_texts_the_first_are_kept_and_images_stay_whole() -> None:
+    parts = [TextContent("a" * 6), IMAGE, TextContent("b" * 30), TextContent("c" * 1000), IMAGE]
+    kept = shorten(parts, 12)
+    assert isinstance(kept, list)
+    texts = [part.text for part in kept if isinstance(part, TextContent)]
+    assert [part for part in kept if not isinstance(part, TextContent)] == [IMAGE, IMAGE]
+    assert texts[0] == "a" * 6
+    assert texts[1].startswith("bbbb\n[24 characters")
+    assert texts[2].startswith("[1,000 characters")
+
+
+@given(st.text(max_size=400), st.integers(1, 60))
+def test_core_39_a_cut_text_is_never_longer_than_its_limit_and_the_notice(text: str, limit: int) -> None:
+    cut = shorten(text, limit)
+    assert isinstance(cut, str)
+    assert len(cut) <= max(len(text), limit + 110)
+    assert (cut == text) is (len(text) <= limit)

@@ -17,7 +17,8 @@ from zett_agent import create_agent
 from zett_agent.exceptions import ToolArgumentsError
 from zett_agent.messages import ToolMessage
 from zett_agent.testing import ScriptedModel, call, raw_call, text
-from zett_agent.tools.base import FunctionTool, tool
+from zett_agent.tools.base import tool
+from zett_agent.tools.function_tool import FunctionTool
 
 
 def plain(x: int) -> int:

@@ -219,7 +219,7 @@ def test_a_description_of_a_parameter_that_does_not_exist_is_refused() -> None:
         schema_of(pick, a="is", c="not", b="not")
 
 
-def test_core_36_and_37_parameters_may_have_the_names_of_model_attributes() -> None:
+def test_core_36_core_37_parameters_may_have_the_names_of_model_attributes() -> None:
     def odd(
         _a: int,
         model_config: int = 1,

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from zett_agent._runtime.supervisor import Supervisor, stop_tasks
+from zett_agent._runtime.supervisor import Supervisor
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentPort, AgentRunContext
 from zett_agent.exceptions import AgentCancelledError, SessionBusyError
-from zett_agent.extensions.subagent_notices import Notices
-from zett_agent.extensions.subagent_tasks import spawn_apart
-from zett_agent.extensions.subagent_tree import Place
+from zett_agent.extensions._subagents.notices import Notices
+from zett_agent.extensions._subagents.runner import spawn_apart
+from zett_agent.extensions._subagents.tree import Place
 from zett_agent.messages import AgentMessage
 
 _LOG = logging.getLogger("zett_agent")
@@ -74,7 +74,7 @@ class Waker:
     async def pause(self, bound: float) -> None:
         """Stop what runs and wake nobody until ``resume``."""
         self._paused += 1
-        await stop_tasks(tuple(self._awake.values()), bound)
+        await self._supervisor.stop(bound)
 
     def resume(self) -> None:
         """The opposite of ``pause``."""
@@ -95,7 +95,7 @@ class Waker:
                     return
         except (SessionBusyError, AgentCancelledError):
             pass  # somebody was faster, or stopped it: the next request tells
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # which would end the loop
             _LOG.warning("the request that wakes session %s failed: %s", session_id, error, exc_info=error)
         finally:
             del self._places[session_id]

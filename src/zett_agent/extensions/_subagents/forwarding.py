@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from zett_agent._failures import failure_text
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentEvent, AgentEventType
-from zett_agent.extensions.subagent_tree import Child
+from zett_agent.extensions._subagents.tree import Child
 from zett_agent.json_types import json_object
 from zett_agent.messages import content_text
 from zett_agent.waits import Wait
@@ -57,7 +58,7 @@ def described(child: Child, event: AgentEvent) -> dict[str, Any]:
         "name": event.name,
         "payload": _json(event.payload),
         "stop": event.stop.describe() if event.stop is not None else None,
-        "error": f"{type(event.error).__name__}: {event.error}" if event.error is not None else None,
+        "error": failure_text(event.error) if event.error is not None else None,
     }
     return {key: value for key, value in body.items() if value is not None}
 

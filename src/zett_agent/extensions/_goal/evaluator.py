@@ -9,22 +9,21 @@ from dataclasses import dataclass, field, replace
 from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentEvent, AgentEventType
 from zett_agent.exceptions import AgentCancelledError
-from zett_agent.extensions.goal_evaluation import (
+from zett_agent.extensions._goal.evaluation import (
     MISSING_REPORT,
     REPORT_TOOL_NAME,
     GoalEvaluation,
     evaluator_prompt,
     report_tool,
 )
+from zett_agent.extensions._subagents.creation import create_child
+from zett_agent.extensions._subagents.definition import SubAgentDefinition
+from zett_agent.extensions._subagents.forwarding import forward
+from zett_agent.extensions._subagents.nursery import Nursery
+from zett_agent.extensions._subagents.tree import Child
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
-from zett_agent.extensions.subagent import SubAgentDefinition, SubAgentExtension
-from zett_agent.extensions.subagent_events import forward
-from zett_agent.extensions.subagent_tree import Child, Place
 
 _LOG = logging.getLogger("zett_agent")
-
-#: A goal bounds its evaluations itself, so the bounds of subagents are out of the way.
-_UNBOUNDED = 1_000_000
 
 
 @dataclass(slots=True)
@@ -36,14 +35,15 @@ class Outcome:
     error: Exception | None = None
 
 
-class Evaluators(SubAgentExtension):
-    """Opens the sessions of evaluators. A part of ``GoalExtension`` that is never registered itself.
+class Evaluators:
+    """Opens the sessions of evaluators.
 
-    What the parent's extensions hand on holds for evaluators as for any subagent, and their questions go the same way.
+    An evaluator is a child like any subagent: what the parent's extensions hand on holds for it, and its questions go
+    the same way. No bound of subagents holds, since a goal bounds its evaluations itself.
     """
 
     def __init__(self, max_retries: int) -> None:
-        super().__init__(max_depth=_UNBOUNDED, max_children=_UNBOUNDED, max_total=_UNBOUNDED)
+        self.nursery = Nursery(create_child)
         self._max_retries = max_retries
 
     async def evaluate(
@@ -51,16 +51,11 @@ class Evaluators(SubAgentExtension):
     ) -> Outcome:
         """Have ``answer`` judged against ``target``; an evaluator that fails is asked again, within the retries."""
         decisions: list[GoalEvaluation] = []
-        child = await self._open_child(_equipped(definition, decisions.append), context)
+        child = await self.nursery.open(_equipped(definition, decisions.append), context)
         try:
             return await _Evaluation(context, child, decisions, self._max_retries).decide(target, answer)
         finally:
-            await self._close_child(child)
-
-    def _place(self, context: AgentRunContext) -> Place:
-        """Where the request stands, without the bounds of its subagents."""
-        place = super()._place(context)
-        return Place(depth=place.depth, path=place.path, rosters=place.rosters)
+            await self.nursery.close(child)
 
 
 def _equipped(definition: SubAgentDefinition, accept: Callable[[GoalEvaluation], None]) -> SubAgentDefinition:

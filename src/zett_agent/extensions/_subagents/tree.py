@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from typing_extensions import TypeAliasType
 
+from zett_agent._checks import whole_number
 from zett_agent.agent import Agent, drain
-from zett_agent.context import ExtensionPort
 from zett_agent.events import AgentEvent
-from zett_agent.extensions.base import AgentExtension
 from zett_agent.messages import AssistantMessage
-from zett_agent.tools.base import CURRENT_CALL
+from zett_agent.tools.current_call import CURRENT_CALL
 
 Show = TypeAliasType("Show", Callable[[AgentEvent], Awaitable[None]])
 
@@ -69,8 +67,12 @@ class Place:
                 raise ValueError(f"all {limit} subagents that may be started have been: go on without more of them")
         for tally, _ in bounds:
             tally.count += 1
+        return replace(self.unbounded(name, roster), deepest=deepest, bounds=bounds)
+
+    def unbounded(self, name: str, roster: Roster) -> Place:
+        """The place of a new child for which no bound holds, and that counts for nobody."""
         above = tuple(known for known in self.rosters if known is not roster)
-        return Place(self.depth + 1, (*self.path, name), deepest, Tally(), bounds, (*above, roster))
+        return Place(self.depth + 1, (*self.path, name), rosters=(*above, roster))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,34 +113,3 @@ async def _shown(stream: AsyncIterator[AgentEvent], show: Show) -> AsyncIterator
         async for event in events:
             await show(event)
             yield event
-
-
-def with_inherited(own: Sequence[AgentExtension], parent: Iterable[ExtensionPort]) -> list[AgentExtension]:
-    """A child's extensions: its own ones, and what the parent's hand on, under a name that is not taken."""
-    extensions = list(own)
-    for extension in parent:
-        inherited = extension.for_child() if isinstance(extension, AgentExtension) else None
-        if inherited is None or any(known is inherited for known in extensions):
-            continue
-        taken = {known.name for known in extensions}
-        if inherited.name in taken:
-            inherited = _renamed(inherited, taken, shared=inherited is extension)
-        extensions.append(inherited)
-    return extensions
-
-
-def _renamed(extension: AgentExtension, taken: set[str], *, shared: bool) -> AgentExtension:
-    """``extension`` under a free name. One that the parent uses itself keeps its name there: a copy is renamed."""
-    renamed = copy.copy(extension) if shared else extension
-    name = f"{extension.name} (inherited)"
-    while name in taken:
-        name += "'"
-    renamed.name = name
-    return renamed
-
-
-def whole_number(name: str, value: object, least: int) -> int:
-    """Return ``value`` if it is an integer of at least ``least``, else raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
-    return value

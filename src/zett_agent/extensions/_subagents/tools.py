@@ -8,8 +8,9 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from zett_agent.context import AgentRunContext
-from zett_agent.extensions.subagent import Description, Prompt, SubAgentDefinition, SubAgentName
-from zett_agent.extensions.subagent_tasks import SubAgentTask, SubAgentTaskInfo
+from zett_agent.extensions._subagents.definition import SubAgentDefinition
+from zett_agent.extensions._subagents.offer import Description, Prompt, SubAgentName
+from zett_agent.extensions._subagents.tasks import SubAgentTask, SubAgentTaskInfo
 from zett_agent.tools.base import AgentTool, tool
 
 TaskId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -63,9 +64,9 @@ class TaskTools:
         self._desk = desk
         self.start = tool(self.task_start)
         self.rest: tuple[AgentTool, ...] = (
-            tool(self.task_list),
-            tool(self.task_status),
-            tool(self.task_output),
+            tool(self.task_list, repeatable=True),
+            tool(self.task_status, repeatable=True),
+            tool(self.task_output, repeatable=True),
             tool(self.task_cancel),
         )
 

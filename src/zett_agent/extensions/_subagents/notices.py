@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from weakref import WeakKeyDictionary
 
 from zett_agent.context import AgentRunContext
-from zett_agent.extensions.subagent_tasks import ANNOUNCED, SubAgentTask, TaskBoard
+from zett_agent.extensions._subagents.board import ANNOUNCED, TaskBoard
+from zett_agent.extensions._subagents.tasks import SubAgentTask
 from zett_agent.messages import AgentMessage, AnyMessage, ToolMessage
 from zett_agent.tools.base import current_tool_call_id
 

@@ -1,0 +1,99 @@
+"""What an agent is equipped with: its model and tools, checked, and the extensions that it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zett_agent._runtime.hooks import HookChain
+from zett_agent.exceptions import AgentProtocolError
+from zett_agent.extensions.base import ActivePort, AgentExtension
+from zett_agent.extensions.internal_message import InternalMessageExtension
+from zett_agent.extensions.memory import InMemoryMessageAccumulator
+from zett_agent.extensions.steering import InboxFinder, SteeringExtension
+from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
+from zett_agent.model import AgentModel
+from zett_agent.tools.base import AgentTool
+
+
+class Lineup:
+    """The extensions of one agent, the caller's and the two that are built in, with their hooks bound.
+
+    Who leaves or joins does so for later requests: one that runs keeps the chain that it began with.
+    """
+
+    __slots__ = ("_built_in", "_own", "_user", "hooks")
+
+    def __init__(self, user: ActivePort, own: Sequence[AgentExtension], find_inbox: InboxFinder) -> None:
+        self._user = user
+        self._built_in = (InternalMessageExtension(find_inbox), SteeringExtension(find_inbox))
+        self._bind(own)
+        for extension in self.hooks.extensions:
+            extension.attach(user)
+
+    def add(self, extension: AgentExtension) -> None:
+        """Call ``extension``, too; ValueError or TypeError when it cannot be, and nothing is changed then."""
+        self._bind([*self._own, extension])
+        extension.attach(self._user)
+
+    def remove(self, name: str) -> AgentExtension:
+        """Call the extension of that name no more, and return it.
+
+        ValueError when there is none that can be removed; AgentProtocolError while a request is active, or while it has
+        open questions: their answers could not reach it.
+        """
+        found = next((extension for extension in self._own if extension.name == name), None)
+        if found is None:
+            raise ValueError(f"no extension named {name!r} can be removed")
+        if self._user.pending or found.open_waits(None):
+            raise AgentProtocolError(f"{name!r} serves a request or has an open question; stop that first")
+        self._bind([extension for extension in self._own if extension is not found])
+        found.detach(self._user)
+        return found
+
+    def _bind(self, own: Sequence[AgentExtension]) -> None:
+        _check_extensions(own)
+        self.hooks, self._own = HookChain([*own, *self._built_in]), tuple(own)
+
+
+def default_extensions(*, has_store: bool) -> Sequence[AgentExtension]:
+    """What an agent brings when it is told nothing: memory, unless a store remembers, and tool guidelines."""
+    memory = [] if has_store else [InMemoryMessageAccumulator()]
+    return [*memory, ToolGuidelinesExtension()]
+
+
+def checked_model(model: AgentModel | None) -> AgentModel | None:
+    """``model`` as it is; TypeError when it cannot stream."""
+    if model is not None and not callable(getattr(model, "stream", None)):
+        raise TypeError(f"model must have a stream() method, see AgentModel; {type(model).__name__} has none")
+    return model
+
+
+def tools_by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
+    """``tools`` by their names; ValueError for what is no tool, or a name that two have."""
+    named: dict[str, AgentTool] = {}
+    for tool in tools:
+        if not isinstance(tool, AgentTool):
+            raise ValueError(f"tools must hold AgentTool objects (see @tool), not {type(tool).__name__}")
+        if tool.name in named:
+            raise ValueError(f"two tools are named {tool.name!r}")
+        named[tool.name] = tool
+    return named
+
+
+def _check_extensions(extensions: Sequence[AgentExtension]) -> None:
+    """TypeError for what is no list of extensions, ValueError for names that are blank, taken or reserved."""
+    if isinstance(extensions, AgentExtension):
+        raise TypeError(f"extensions must be a list, not a single {type(extensions).__name__}")
+    names: set[str] = set()
+    for extension in extensions:
+        if not isinstance(extension, AgentExtension):
+            given = f"the class {extension.__name__}" if isinstance(extension, type) else type(extension).__name__
+            raise TypeError(f"extensions must hold AgentExtension objects, not {given}")
+        if isinstance(extension, InternalMessageExtension | SteeringExtension):
+            raise ValueError(f"{type(extension).__name__} is built into every agent and cannot be passed")
+        name = extension.name
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"extension name of {type(extension).__name__} must not be blank")
+        if name in names | {"InternalMessageExtension", "SteeringExtension"}:
+            raise ValueError(f"two extensions are named {name!r}; set a distinct .name on one")
+        names.add(name)

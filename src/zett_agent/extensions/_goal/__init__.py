@@ -1,0 +1,1 @@
+"""The parts of the extension for goals; not for applications."""

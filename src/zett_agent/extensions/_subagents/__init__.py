@@ -1,0 +1,1 @@
+"""The parts of the two extensions for subagents; not for applications."""

@@ -1,0 +1,51 @@
+"""The checks of numbers that many constructors share, and the text of failures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from zett_agent._checks import is_finite, time_limit, whole_number
+from zett_agent._failures import failure_text
+from zett_agent.exceptions import ToolError
+
+
+@pytest.mark.parametrize("value", [1, 2.0, True, "2", None, -1])
+def test_a_count_is_an_integer_of_at_least_its_bound(value: object) -> None:
+    with pytest.raises(ValueError, match=rf"^max_tasks must be an integer of at least 2, not {value!r}$"):
+        whole_number("max_tasks", value, 2)
+    assert whole_number("max_tasks", 2, 2) == 2
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), True, "1"])
+def test_a_time_limit_is_a_number_of_seconds(seconds: Any) -> None:
+    with pytest.raises(ValueError, match="^timeout must be None or a finite number of seconds above 0, not "):
+        time_limit("timeout", seconds)
+    assert time_limit("timeout", None) is None
+    assert time_limit("timeout", 1.5) == 1.5
+
+
+def test_true_is_no_number() -> None:
+    assert is_finite(0)
+    assert not is_finite(True)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text either")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("wrong"), "ValueError: wrong"),
+        (ValueError(), "ValueError"),
+        (ValueError("\ud83d"), "ValueError: \ufffd"),
+        (ToolError("no such file"), "no such file"),
+        (ToolError(" "), "ToolError"),
+        (Mute(), "Mute"),
+    ],
+)
+def test_a_failure_always_says_something_that_can_be_sent(error: BaseException, text: str) -> None:
+    assert failure_text(error) == text
