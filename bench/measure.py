@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-ROUNDS = 31
+ROUNDS = 61
 
 Work = Callable[[], Awaitable[None]]
 

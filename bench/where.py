@@ -25,13 +25,14 @@ from typing import Any
 
 from bench import page
 from bench import workloads as w
-from bench.measure import Work, compare
+from bench.measure import ROUNDS, Work, compare
 from zett_agent.storage.memory import MemorySessionStore
 
 PERIOD = 0.001
 TOP = 15
-#: Sessions after which the agent is made anew: far from the bound at which its memory starts to forget.
-RENEW = 4_000
+#: Batches after which the agent is made anew. What its memory keeps of ended sessions is work for the collector, so
+#: there is as much of it as when the budgets are measured.
+RENEW = ROUNDS + 1
 
 GARBAGE = "garbage collection"
 
@@ -151,7 +152,7 @@ async def profile(study: Study, seconds: float) -> Profile:
             if done >= RENEW:
                 done, work = 0, await study.make()
             spent += await _sample(study, work)
-            done += study.times
+            done += 1
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         gc.enable()
@@ -190,7 +191,7 @@ async def collector_share(study: Study, seconds: float) -> float:
             await work()
         spent[0] += time.process_time() - start
         gc.callbacks.remove(called)
-        done += study.times
+        done += 1
     return spent[1] / spent[0]
 
 

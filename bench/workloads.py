@@ -124,8 +124,8 @@ class LongSessions:
     that grows with the history must not hide in a short session that has become a long one.
     """
 
-    #: How many turns a measured round has: one in each session.
-    sessions = 10
+    #: How many turns a measured round has: one in each session. Enough that the collector runs about once in a round.
+    sessions = 20
 
     def __init__(self, messages: int) -> None:
         self._messages = messages

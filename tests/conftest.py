@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
-from tests.loops import LOOPS, every_new_loop, missing
+from tests.loops import LOOPS, every_new_loop, missing, unfit
 
 REAL_SECONDS = 90
 REAL = Path(__file__).parent / "real"
@@ -128,9 +128,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of real peers may take longer; starting the peer, in a fixture, has a bound of its own."""
+    loop = str(config.getoption("--loop", "asyncio"))
     for item in items:
-        if config.getoption("--loop", "asyncio") == "uvloop" and "leap" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.skip(reason="the clock of uvloop cannot be moved: its timers are libuv's"))
+        if reason := unfit(loop, item):
+            item.add_marker(pytest.mark.skip(reason=reason))
         if REAL in item.path.parents:
             item.add_marker("real")
             if item.get_closest_marker("timeout") is None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from zett_agent.exceptions import ToolError
 from zett_agent.json_types import utf8_text
+
+#: Errors of a group that are told.
+_SHOWN = 5
 
 
 def failure_text(error: BaseException) -> str:
@@ -20,6 +26,28 @@ def failure_text(error: BaseException) -> str:
 
 def _said(error: BaseException) -> str:
     try:
-        return str(error)
+        text = str(error)
     except Exception:
         return ""
+    if isinstance(error, BaseExceptionGroup):
+        return f"{text}: {'; '.join(_inner(error))}"  # the group's own text says only how many there are
+    return text
+
+
+def _inner(group: BaseExceptionGroup[BaseException]) -> Iterator[str]:
+    """What is in a group, at any depth."""
+    shown = list(islice(_leaves(group), _SHOWN + 1))
+    for error in shown[:_SHOWN]:
+        yield failure_text(error)
+    if len(shown) > _SHOWN:
+        yield "and more"
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    waiting: list[BaseException] = [group]
+    while waiting:
+        error = waiting.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            waiting[:0] = error.exceptions
+        else:
+            yield error

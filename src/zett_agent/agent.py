@@ -8,11 +8,11 @@ from typing import Any, Literal, Self, TypedDict
 
 from typing_extensions import Unpack
 
-from zett_agent._checks import time_limit, whole_number
-from zett_agent._runtime.assembly import RequestOptions, assemble, boolean
+from zett_agent._checks import boolean, time_limit, whole_number
+from zett_agent._runtime.assembly import RequestOptions, assemble
 from zett_agent._runtime.bridge import SyncObject, SyncRuntime
 from zett_agent._runtime.equipment import Lineup, checked_model, default_extensions, tools_by_name
-from zett_agent._runtime.execute import finished, produce, stop_requests
+from zett_agent._runtime.execute import finished, leaving, produce, stop_requests
 from zett_agent._runtime.hooks import HookChain, tell
 from zett_agent._runtime.opening import Compaction, FreshInput, Inspection, InternalInput, Resumption, Start
 from zett_agent._runtime.phase import PhaseMachine
@@ -282,45 +282,49 @@ class Agent:
         self, start: Start | str | UserMessage, options: RequestOptions
     ) -> AsyncGenerator[AgentEvent, None]:
         beginning = start if isinstance(start, Start) else _fresh(start)
-        run = self._open(beginning, options)
+        config = self._sessions.resolve(options.config)
+        await leaving(self._sessions.holder(config))
+        run = self._open(config, beginning, options)
         channel = run.channel
-        produce(run, beginning, self._store)  # owned by this generator, see ``_close``
+        produce(run, beginning, self._store)  # owned by this generator: see ``finished``
         try:
             while True:
                 for event in channel.take():
                     yield event
+                run.check_loop()
                 if not await channel.more():
                     break
-            if run.producer is not None:
-                await run.producer
         finally:
-            channel.close()
-            await self._close(run, beginning)
+            try:
+                await finished(run, beginning, self._store)
+            finally:
+                if run.lost or not run.elsewhere:
+                    self._release(run)
 
-    def _open(self, start: Start, options: RequestOptions) -> Run:
+    def _open(self, config: AgentRunConfig, start: Start, options: RequestOptions) -> Run:
         """Check everything, then claim the session."""
-        run = assemble(self, self._sessions.resolve(options.config), start, options)
+        run = assemble(self, config, start, options)
+        lost = self._sessions.holder(config)
+        if lost is not None and lost.lost:
+            self._release(lost)
         self._sessions.claim(run)
+        run.released = self._release
         self.state = run.context.state
         try:
             for started in run.hooks.request_started:
                 started(run.context)
         except BaseException:
-            self._release(run, AgentPhase.FAILED)
+            run.phase.move(AgentPhase.FAILED)
+            self._release(run)
             raise
         return run
 
-    async def _close(self, run: Run, start: Start) -> None:
-        """Wait for the request to end, and give the session free whatever happens."""
-        try:
-            await finished(run, start, self._store)
-        finally:
-            self._release(run, AgentPhase.CANCELLED)
-
-    def _release(self, run: Run, unless_ended: AgentPhase) -> None:
+    def _release(self, run: Run) -> None:
+        """The request is over, or can never be: give the session free. A second time does nothing."""
+        if not self._sessions.release(run):
+            return
         if not run.phase.ended:
-            run.phase.move(unless_ended)
-        self._sessions.release(run)
+            run.phase.move(AgentPhase.CANCELLED)
         tell(run.hooks.request_finished, run.context)
 
 

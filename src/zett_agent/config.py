@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zett_agent._checks import instance
+
 
 @dataclass(frozen=True, slots=True)
 class AgentRunConfig:
@@ -35,3 +37,8 @@ class AgentRunConfig:
             raise ValueError(f"{name} must be a string or None, not {type(value).__name__}")
         if (stripped := value.strip() or None) != value:
             object.__setattr__(self, name, stripped)
+
+
+def checked_config(config: AgentRunConfig | None) -> AgentRunConfig | None:
+    """``config`` as it is; TypeError when it is something else, such as a session's id."""
+    return None if config is None else instance("config", config, AgentRunConfig)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -52,6 +53,15 @@ class AgentPort(Protocol):
 
 class RunPort(Protocol):
     """What the context needs of the request that owns it."""
+
+    @property
+    def home(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the request, once it runs."""
+        ...
+
+    def show_soon(self, event: AgentEvent) -> None:
+        """Show an event, from any thread and without waiting for anything."""
+        ...
 
     async def publish(self, event: ExtensionEvent, target: str | None = None) -> None:
         """Deliver a notification."""
@@ -136,15 +146,28 @@ class AgentRunContext(Injected):
     async def emit(self, event: AgentEvent) -> None:
         """Show a CUSTOM or COMPACTION event to the stream's consumer; other types raise AgentProtocolError.
 
-        Parks only when the consumer is far behind, and drops the event when there is no consumer any more.
+        From any event loop. Parks only when the consumer is far behind, and drops the event when there is none any more.
         """
         if event.session_id != self.session_id:
             raise AgentProtocolError(f"the event is for session {event.session_id!r}, not {self.session_id!r}")
+        home = self._port.home
+        if home is not None and home is not asyncio.get_running_loop():
+            # A plain function's thread may run a loop of its own, and what a request has is touched on its loop only.
+            if home.is_closed():
+                raise AgentProtocolError("the event loop of the request is closed")
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.emit(event), home))
+            return
         if event.type is AgentEventType.CUSTOM and event.payload is not None:
             ticket = self.waitbook.note_question(event.name or "", event.payload)
             if ticket is not None:
                 await self.record_wait(ticket)
         await self._port.emit(event)
+
+    def emit_nowait(self, event: AgentEvent) -> None:
+        """Show a CUSTOM event soon, from any thread; it cannot ask a question. For code that cannot await ``emit``."""
+        if event.type is not AgentEventType.CUSTOM or event.session_id != self.session_id:
+            raise AgentProtocolError("emit_nowait takes CUSTOM events of the request's own session")
+        self._port.show_soon(event)
 
     async def publish(self, event: ExtensionEvent, *, target: str | None = None) -> None:
         """Deliver a notification to every extension in order, or to the one named ``target`` (else ValueError)."""
@@ -270,6 +293,11 @@ class ToolContext(Injected):
         """Show a CUSTOM event of this call to the stream's consumer; ``tool_call_id`` is added to the payload."""
         body = {**(payload or {}), "tool_call_id": self.call_id}
         await self.run.emit(AgentEvent(AgentEventType.CUSTOM, self.session_id, name=name, payload=body))
+
+    def emit_nowait(self, name: str, payload: Mapping[str, Any] | None = None) -> None:
+        """The same for plain functions, from any thread: the event is shown soon, and nothing waits for it."""
+        body = {**(payload or {}), "tool_call_id": self.call_id}
+        self.run.emit_nowait(AgentEvent(AgentEventType.CUSTOM, self.session_id, name=name, payload=body))
 
     def inject(self, wanted: type) -> object:
         """The object for a parameter of type ``wanted``."""

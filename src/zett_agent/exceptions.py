@@ -35,7 +35,13 @@ from zett_agent.stop import StopInfo
 
 
 class AgentError(Exception):
-    """Root of every error that this package raises on purpose, but for bad arguments (ValueError, TypeError)."""
+    """Root of every error that this package raises on purpose, but for bad arguments (ValueError, TypeError).
+
+    Each can be copied and pickled, with its attributes and notes.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _revived, (type(self), self.args), dict(vars(self))
 
 
 class AgentProtocolError(AgentError):
@@ -189,3 +195,10 @@ class ProviderRefusalError(ProviderError):
     def __init__(self, stop: StopInfo) -> None:
         super().__init__(f"the provider refused: {stop.describe()}")
         self.stop = stop
+
+
+def _revived(kind: type[AgentError], args: tuple[object, ...]) -> AgentError:
+    """An error as it was, its constructor not called again: what that takes is no longer known, but its text is."""
+    error = kind.__new__(kind)
+    error.args = args
+    return error

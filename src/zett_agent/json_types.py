@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +19,10 @@ FOREIGN_DEPTH = 100
 
 _MAX_INTEGER = 10**4300  # Python's own default limit for an integer in text
 _ATOMS = frozenset({str, int, float, bool, type(None)})
+_PLAIN = frozenset({str, bool, type(None)})
+_NUMBERS = frozenset({int, float})
+_USUAL = 1e18
+_LONE = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 Text = TypeAliasType("Text", Callable[[str], str])
 
@@ -47,8 +52,21 @@ def utf8_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        # By way of JSON: its reader joins pairs, and is fast where a codec would call its error handler each time.
+        joined: str = json.loads(json.dumps(text))
+        return joined.translate(_LONE)
     return text
+
+
+def is_flat_json(value: Mapping[Any, object]) -> bool:
+    """Is this an object of usual atoms? That says it is strict JSON, quickly; False says nothing."""
+    for key, item in value.items():
+        kind = type(item)
+        # NaN and infinity are within no bounds, and an integer of more digits than text may have is not, either.
+        usual = kind in _PLAIN or (kind in _NUMBERS and -_USUAL < item < _USUAL)  # type: ignore[operator]
+        if not usual or type(key) is not str:
+            return False
+    return True
 
 
 def is_too_deep(value: object, levels: int = FOREIGN_DEPTH) -> bool:

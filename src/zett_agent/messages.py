@@ -1,7 +1,7 @@
 """The messages of a conversation.
 
 Messages are mutable while an extension may shape them and are treated as final once appended: histories share them,
-they are never copied again.
+they are never copied again. What a provider sends is what a message holds at that moment.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from typing_extensions import TypeAliasType
 
+from zett_agent._checks import instance
 from zett_agent._wire_form import Convertible
 from zett_agent.exceptions import AgentStopError
 from zett_agent.json_types import JsonValue, copy_json
@@ -43,6 +44,10 @@ class TextContent:
 
     text: str
 
+    def __post_init__(self) -> None:
+        if type(self.text) is not str:
+            instance("text", self.text, str)
+
 
 @dataclass(frozen=True)
 class ImageUrlSource:
@@ -51,6 +56,7 @@ class ImageUrlSource:
     url: str
 
     def __post_init__(self) -> None:
+        instance("url", self.url, str)
         if not self.url.strip().startswith(("https://", "http://", "data:image/")):
             raise ValueError("url must start with https://, http:// or data:image/")
 
@@ -63,6 +69,8 @@ class ImageBytesSource:
     media_type: str
 
     def __post_init__(self) -> None:
+        instance("data", self.data, bytes)
+        instance("media_type", self.media_type, str)
         if not self.data:
             raise ValueError("data must not be empty")
         if not self.media_type.strip().lower().startswith("image/"):
@@ -79,6 +87,14 @@ class ImageContent(Convertible):
     source: ImageSource
     detail: ImageDetail = ImageDetail.AUTO
     alt_text: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, ImageUrlSource | ImageBytesSource):
+            given = type(self.source).__name__
+            raise TypeError(f"source must be an ImageUrlSource or an ImageBytesSource, not {given}")
+        instance("detail", self.detail, ImageDetail)
+        if self.alt_text is not None:
+            instance("alt_text", self.alt_text, str)
 
 
 UserContentPart = TypeAliasType("UserContentPart", TextContent | ImageContent)
@@ -119,6 +135,10 @@ class SystemMessage(Message):
     content: str
     include_in_messages: bool = False
 
+    def __post_init__(self) -> None:
+        if type(self.content) is not str:
+            instance("content", self.content, str)
+
 
 @dataclass(slots=True, kw_only=True)
 class UserMessage(Message):
@@ -127,6 +147,10 @@ class UserMessage(Message):
     role: ClassVar[MessageRole] = MessageRole.USER
 
     content: UserContent
+
+    def __post_init__(self) -> None:
+        if type(self.content) is not str:
+            _check_content(self.content)
 
     @property
     def parts(self) -> list[UserContentPart]:
@@ -153,6 +177,14 @@ class AssistantMessage(Message):
     replay_blocks: Sequence[JsonValue] = field(default=(), repr=False)
     stop: StopInfo | None = None
 
+    def __post_init__(self) -> None:
+        if type(self.content) is not str:
+            instance("content", self.content, str)
+        if self.reasoning is not None and type(self.reasoning) is not str:
+            instance("reasoning", self.reasoning, str)
+        if self.tool_calls:
+            _check_calls(self.tool_calls)
+
     def raise_for_stop(self) -> Self:
         """Return the message, or raise AgentStopError when the model ended abnormally."""
         if self.stop is not None and not self.stop.ok:
@@ -171,6 +203,10 @@ class ToolMessage(Message):
     content: UserContent
     success: bool = True
 
+    def __post_init__(self) -> None:
+        if type(self.content) is not str:
+            _check_content(self.content)
+
     @property
     def text(self) -> str:
         """The text parts, joined with newlines."""
@@ -185,8 +221,48 @@ class AgentMessage(Message):
 
     content: str
 
+    def __post_init__(self) -> None:
+        if type(self.content) is not str:
+            instance("content", self.content, str)
+
 
 AnyMessage = TypeAliasType("AnyMessage", SystemMessage | UserMessage | AssistantMessage | ToolMessage | AgentMessage)
+
+
+_KINDS = (SystemMessage, UserMessage, AssistantMessage, ToolMessage, AgentMessage)
+
+
+def check_message(message: object) -> None:
+    """TypeError unless it is a message that a provider can send: what it holds may have changed since it was made."""
+    match message:
+        case AssistantMessage():
+            AssistantMessage.__post_init__(message)
+        case UserMessage() | ToolMessage():
+            _check_content(message.content)
+        case SystemMessage() | AgentMessage():
+            instance("content", message.content, str)
+        case _:
+            kinds = ", ".join(kind.__name__ for kind in _KINDS)
+            raise TypeError(f"a message must be one of {kinds}, not {type(message).__name__}")
+
+
+def _check_content(content: object) -> None:
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        wanted = "a string or a list of TextContent and ImageContent"
+        raise TypeError(f"content must be {wanted}, not {type(content).__name__}")
+    for part in content:
+        if not isinstance(part, (TextContent, ImageContent)):
+            raise TypeError(f"content must hold TextContent and ImageContent, not {type(part).__name__}")
+
+
+def _check_calls(calls: object) -> None:
+    if type(calls) is not tuple and (isinstance(calls, str) or not isinstance(calls, Sequence)):
+        raise TypeError(f"tool_calls must be a sequence of ToolCall, not {type(calls).__name__}")
+    for call in calls:
+        if type(call) is not ToolCall and not isinstance(call, ToolCall):
+            raise TypeError(f"tool_calls must hold ToolCall objects, not {type(call).__name__}")
 
 
 def content_parts(content: UserContent) -> list[UserContentPart]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, Self, runtime_checkable
 
-from zett_agent._checks import is_finite, time_limit, whole_number
+from zett_agent._checks import boolean, instance, is_finite, time_limit, whole_number
 from zett_agent._wire_form import Convertible
 from zett_agent.json_types import JsonValue
 from zett_agent.messages import AnyMessage, AssistantMessage
@@ -193,7 +193,13 @@ class ModelResponse:
     stop: StopInfo | None = None
 
     def __post_init__(self) -> None:
-        if self.stop is None:
+        instance("message", self.message, AssistantMessage)
+        instance("usage", self.usage, ModelUsage)
+        if self.finish_reason is not None:
+            instance("finish_reason", self.finish_reason, str)
+        if self.stop is not None:
+            instance("stop", self.stop, StopInfo)
+        else:
             stop = classify_stop(self.finish_reason, has_tool_calls=bool(self.message.tool_calls))
             object.__setattr__(self, "stop", stop)
 
@@ -318,6 +324,4 @@ def validate_timeout(value: object) -> TimeoutOptions:
 
 def validate_response(value: object) -> bool:
     """Return ``value`` if it is a bool, else raise ValueError."""
-    if not isinstance(value, bool):
-        raise ValueError("response must be True or False")
-    return value
+    return boolean("response", value)

@@ -33,7 +33,7 @@ CALLS = ("w", "b", "q1", "q2", "p", "t", "ts")
 LIMIT = 50.0
 
 if TYPE_CHECKING:
-    _Base = asyncio.AbstractEventLoop
+    _Base = asyncio.BaseEventLoop
 else:
     _Base = object
 
@@ -70,7 +70,7 @@ class Stepping(_Base):
         callback(*args)
 
 
-class SteppingLoop(Stepping, asyncio.SelectorEventLoop):
+class SteppingLoop(Stepping, asyncio.SelectorEventLoop):  # type: ignore[misc]  # as above
     """The loop of asyncio that counts."""
 
 

@@ -343,7 +343,6 @@ def test_cancel_04_a_cancel_scope_around_a_stream_keeps_its_own_account(
         cut_off = await asyncio.wait_for(scope(loop, at, rich.play()), SECONDS)
         struck: bool = loop.disarm()
         assert task.cancelling() == 0 and (struck or not cut_off)
-        assert rich.ended != cut_off or not cut_off
         await check(rich)
         return struck
 

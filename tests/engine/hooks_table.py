@@ -47,6 +47,8 @@ class Row:
     act: str = ""
     #: The consumer leaves at the first event of this type.
     close_at: str = ""
+    #: Seconds that the request has; only a loop of virtual time plays such a row.
+    deadline: float | None = None
 
 
 _IN_MODEL = ([[text(HANG)]], f"{OPENING} before_turn {STEP}")
@@ -54,6 +56,7 @@ _IN_TOOL = ([[HOLD]], f"{OPENING} before_turn {ANSWER} {RUNNING}")
 _IN_QUESTION = ([[ASK]], f"{OPENING} before_turn {ANSWER} before_tool")
 _LEFT = ("cancelled", "")
 _STOPPED = ("cancelled", "run_cancelled")
+_FAILED = ("failed", "run_failed")
 
 TABLE: dict[str, Row] = {
     "ok": Row(["x"], f"{OPENING} before_turn {ANSWER} {END}"),
@@ -80,6 +83,9 @@ TABLE: dict[str, Row] = {
     "stop in the model": Row(*_IN_MODEL, *_STOPPED, act="stop"),
     "stop in a tool": Row(*_IN_TOOL, *_STOPPED, act="stop"),
     "stop in a question": Row(*_IN_QUESTION, *_STOPPED, act="stop"),
+    "deadline in the model": Row(_IN_MODEL[0], f"{_IN_MODEL[1]} on_error", *_FAILED, deadline=0.3),
+    "deadline in a tool": Row(_IN_TOOL[0], f"{_IN_TOOL[1]} on_error", *_FAILED, deadline=0.3),
+    "deadline in a question": Row(_IN_QUESTION[0], f"{_IN_QUESTION[1]} on_error", *_FAILED, deadline=0.3),
     "early close in the model": Row(*_IN_MODEL, *_LEFT, close_at="text_delta"),
     "early close before a tool": Row(
         [[HOLD]], f"{OPENING} before_turn {ANSWER} before_tool", *_LEFT, close_at="tool_started"

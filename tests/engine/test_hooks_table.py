@@ -10,10 +10,12 @@ import pytest
 
 from tests.engine.hooks_table import ANSWER, END, OPENING, RUNNING, TABLE, TWO_TURNS, Cast, Row, check_terminal
 from tests.engine.scenario import SESSION
+from tests.engine.virtual_time import in_virtual_time
 from tests.extensions.subagents import kind, until, work
 from zett_agent.agent import Agent
 from zett_agent.client import AgentClient
 from zett_agent.events import AgentEvent
+from zett_agent.exceptions import AgentDeadlineError
 from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
 from zett_agent.extensions.subagent import SubAgentExtension
@@ -41,7 +43,9 @@ async def act(row: Row, cast: Cast, agent: Agent, request: asyncio.Task[Any]) ->
         await request
 
 
-@pytest.mark.parametrize(("end", "door"), [(end, door) for end, row in TABLE.items() for door in played(row)])
+@pytest.mark.parametrize(
+    ("end", "door"), [(end, door) for end, row in TABLE.items() for door in played(row) if not row.deadline]
+)
 async def test_hooks_01_ui_01_ui_02_every_door_and_every_end_calls_the_hooks_of_the_table(end: str, door: str) -> None:
     row = TABLE[end]
     cast, recorder = Cast(row), EventRecorder()
@@ -66,6 +70,23 @@ def shown(door: str, cast: Cast, recorder: EventRecorder) -> list[AgentEvent] | 
     return cast.watch.events if door == "client.run" else None
 
 
+@pytest.mark.parametrize(("end", "door"), [(end, door) for end, row in TABLE.items() for door in DOORS if row.deadline])
+def test_hooks_01_ui_01_ui_02_ends_05_a_deadline_calls_the_hooks_of_the_table(end: str, door: str) -> None:
+    row = TABLE[end]
+    cast, recorder = Cast(row), EventRecorder()
+
+    async def main() -> None:
+        options: dict[str, Any] = {"deadline": row.deadline, "deadline_counts_waits": True}
+        agent = await Agent.create(cast.model, config=SESSION, tools=cast.tools, extensions=cast.extensions, **options)
+        opened: Any = agent if door.startswith("agent") else AgentClient(agent, event_dispatcher=cast.watch)
+        with suppress(AgentDeadlineError):
+            await (opened.run("hi") if door.endswith("run") else recorder.record(opened.stream("hi")))
+        assert not agent.pending
+
+    in_virtual_time(main)
+    cast.check(shown(door, cast, recorder))
+
+
 PARENT = {
     "completed": (TWO_TURNS, "run_completed"),
     "stop": (f"{OPENING} before_turn {ANSWER} {RUNNING}", "run_cancelled"),
@@ -73,7 +94,7 @@ PARENT = {
 }
 
 
-@pytest.mark.parametrize("end", [end for end, row in TABLE.items() if not row.close_at])
+@pytest.mark.parametrize("end", [end for end, row in TABLE.items() if not row.close_at and not row.deadline])
 async def test_hooks_01_ui_01_ui_02_a_child_calls_the_hooks_of_the_table_too(end: str) -> None:
     row = TABLE[end]
     cast, recorder, hooks = Cast(row), EventRecorder(), HookRecorder(notifications=False)
@@ -88,7 +109,9 @@ async def test_hooks_01_ui_01_ui_02_a_child_calls_the_hooks_of_the_table_too(end
     check_terminal(recorder.events, terminal)
 
 
-@pytest.mark.parametrize("end", [end for end, row in TABLE.items() if not row.close_at and row.act != "stop"])
+@pytest.mark.parametrize(
+    "end", [end for end, row in TABLE.items() if not (row.close_at or row.deadline or row.act == "stop")]
+)
 async def test_hooks_01_a_child_in_the_background_calls_the_hooks_of_the_table_too(end: str) -> None:
     row = TABLE[end]
     cast = Cast(row)
@@ -104,7 +127,7 @@ async def test_hooks_01_a_child_in_the_background_calls_the_hooks_of_the_table_t
         cast.answer(agent)
     elif row.act == "cancel":
         await background.close()
-    await until(cast.life.over.is_set)
+    await until(lambda: cast.life.over.is_set() and task.finished)
     cast.check(None)
     assert task.status.value == row.phase
     await agent.aclose()

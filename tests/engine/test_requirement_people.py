@@ -18,7 +18,7 @@ from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.external import ExternalEventExtension
 from zett_agent.extensions.permission import PermissionExtension, PermissionRule
 from zett_agent.extensions.tool import ToolExtension
-from zett_agent.messages import ToolCall
+from zett_agent.messages import ToolCall, ToolMessage
 from zett_agent.testing import EventRecorder, FunctionModel, ScriptedModel, call
 from zett_agent.tools.base import tool
 from zett_agent.waits import ExternalEvent
@@ -196,7 +196,9 @@ async def test_hitl_26_ui_04_whatever_ends_a_question_early_leaves_a_failed_resu
         return "again" if len(model.requests) > 1 else [call("ask_user", id="q", question="?"), call("boom", id="b")]
 
     class Fails(AskUserExtension):
-        async def after_tool(self, context: AgentRunContext, call: ToolCall, *rest: Any) -> None:
+        async def after_tool(
+            self, context: AgentRunContext, call: ToolCall, result: ToolMessage, error: BaseException | None
+        ) -> None:
             if end == "failure" and call.name == "boom":
                 raise RuntimeError("elsewhere")
 

@@ -93,6 +93,66 @@ async def _cancelled_at(stage: Scene, kind: str) -> None:
     assert not stage.agent.pending
 
 
+class Effects:
+    """Counts what a request does to the world: model calls, and handlers that begin."""
+
+    def __init__(self, extensions: list[type[AgentExtension]], places: int) -> None:
+        self.count = 0
+        self._extensions = extensions
+        self._places = places
+
+    async def _happens(self, *arguments: Any) -> None:
+        self.count += 1
+
+    async def scene(self) -> Scene:
+        async def quick() -> None:
+            await self._happens()
+
+        async def slow() -> None:
+            await self._happens()
+            await spin(3)
+
+        serial = named("serial", quick, execution_mode=ToolExecutionMode.SERIAL)
+        model = ScriptedModel(
+            [text("a", "b"), call("quick"), call("serial"), call("slow"), call("serial"), call("nothing")],
+            [call("slow"), call("quick")],
+            "done",
+            on_request=self._happens,
+        )
+        return await scene(
+            model=model,
+            tools=[named("quick", quick), named("slow", slow), serial],
+            extensions=[extension() for extension in self._extensions],
+            max_parallel_calls=self._places,
+        )
+
+
+@pytest.mark.parametrize("leave", ["close", "stop"])
+@pytest.mark.parametrize("extensions", [[], [Gated, Layered]], ids=["bare", "gated"])
+@pytest.mark.parametrize("places", [64, 1])
+async def test_rule_8_core_47_nothing_begins_after_the_event_at_which_somebody_left(
+    leave: str, extensions: list[type[AgentExtension]], places: int
+) -> None:
+    at, over = 0, False
+    while not over:
+        at += 1
+        effects = Effects(extensions, places)
+        stage = await effects.scene()
+        stream: Any = stage.agent.stream("hi")
+        events, then = 0, 0
+        async for event in stream:
+            events += 1
+            if events == at:
+                then, over = effects.count, event.type.value == "run_completed"
+                if leave == "close":
+                    await stream.aclose()
+                else:
+                    stage.agent.stop()
+        assert effects.count == then, f"left at event {at}"
+        check_transcript(stage.agent.state.messages)
+    assert at > 25, "the scenario is as rich as it was"
+
+
 # Leaving in every way and at every place
 
 

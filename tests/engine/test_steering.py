@@ -57,7 +57,7 @@ async def test_during_generation_it_skips_every_call_of_the_response() -> None:
         "user stop",
         "assistant done",
     ]
-    assert outcome.recorder.of("steering_completed")[0].message is outcome.recorder.answer
+    assert outcome.recorder.of("steering_completed")[0].message == outcome.recorder.answer
 
 
 async def test_cancel_03_during_a_batch_it_skips_what_has_not_started() -> None:

@@ -308,6 +308,7 @@ async def test_loop_07_nothing_of_an_ended_request_or_child_is_kept() -> None:
     contexts = [weakref.ref(context) for context in spy.contexts]
     spy.contexts.clear()
     model.requests.clear()
+    await asyncio.sleep(0)  # what is called once the last request has ended
     gc.collect()
     assert len(contexts) == 5 and not any(context() for context in contexts)
     assert extension.nursery.empty

@@ -8,9 +8,16 @@ from typing import Any
 from tests.extensions.subagents import Meeting, echo, kind, parent, results, work
 from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
 from zett_agent.extensions.subagent import SubAgentExtension
-from zett_agent.messages import AnyMessage
+from zett_agent.messages import AnyMessage, UserMessage
 from zett_agent.model import ModelRequest
 from zett_agent.testing import FunctionModel, ScriptedModel, call
+from zett_agent.tools.base import tool
+
+
+@tool
+async def note() -> str:
+    """Takes a note."""
+    return "noted"
 
 
 def spawning(count: int, log: list[tuple[AnyMessage, ...]]) -> FunctionModel:
@@ -87,18 +94,70 @@ async def test_bg_07_foreground_and_background_subagents_of_a_request_share_its_
         await agent.run("again")
 
 
-async def test_bg_07_more_children_at_once_than_allowed_are_refused_and_others_not_held_up() -> None:
+async def test_bg_07_more_children_than_may_run_at_once_wait_their_turn_and_others_are_not_held_up() -> None:
+    running = most = 0
+    order: list[str] = []
+
+    async def answer(request: ModelRequest) -> str:
+        nonlocal running, most
+        running, most = running + 1, max(most, running + 1)
+        asked = request.messages[-1]
+        assert isinstance(asked, UserMessage)
+        order.append(asked.text)
+        await asyncio.sleep(0)
+        running -= 1
+        return "done"
+
+    prompts = [f"part {number}" for number in range(7)]
+    with ScriptedModel([*(call("task", **work(prompt)) for prompt in prompts), call("note")], "ok") as model:
+        extension = SubAgentExtension([kind(FunctionModel(answer))], max_children=2)
+        agent = await parent(model, extension, tools=[note])
+        await agent.run("go")
+    assert [message.success for message in results(agent.state.messages)] == [True] * 8
+    assert (most, order) == (2, prompts)
+    assert extension.nursery.empty
+
+
+async def test_bg_07_who_is_cancelled_in_the_queue_holds_up_nobody() -> None:
     meeting = Meeting()
-    calls = [call("task", **work()) for _ in range(3)]
-    with ScriptedModel(calls, [call("task", **work())], "ok") as model:
-        agent = await parent(model, SubAgentExtension([kind(meeting.model)], max_children=2))
+    with ScriptedModel([call("task", **work()) for _ in range(5)]) as model:
+        extension = SubAgentExtension([kind(meeting.model)], max_children=2)
+        agent = await parent(model, extension)
         request = asyncio.create_task(agent.run("go"))
         await meeting.reached(2)
-        meeting.release()
-        await request
-    told = results(agent.state.messages)
-    assert [message.success for message in told] == [True, True, False, True]
-    assert "2 subagents of this session run already" in told[2].text
+        request.cancel()
+        await asyncio.wait({request})
+    assert extension.nursery.empty
+    assert [message.success for message in results(agent.state.messages)] == [False] * 5
+
+
+async def test_bg_07_a_child_that_cannot_be_made_gives_its_place_to_the_next() -> None:
+    made = 0
+
+    class Failing(SubAgentExtension):
+        async def _create_child(self, definition: Any, child_session_id: str, context: Any) -> Any:
+            nonlocal made
+            made += 1
+            if made == 2:
+                raise OSError("no room")
+            return await super()._create_child(definition, child_session_id, context)
+
+    with ScriptedModel([call("task", **work()) for _ in range(4)], "ok") as model:
+        agent = await parent(model, extension := Failing([kind(echo())], max_children=1))
+        await agent.run("go")
+    assert [message.success for message in results(agent.state.messages)] == [True, False, True, True]
+    assert extension.nursery.empty
+
+
+async def test_bg_07_more_background_tasks_at_once_than_allowed_are_refused() -> None:
+    meeting = Meeting()
+    with ScriptedModel([call("task_start", **work()) for _ in range(3)], "ok") as model:
+        background = AsyncSubAgentExtension([kind(meeting.model)], max_concurrent=2, notify_parent=False)
+        agent = await parent(model, background)
+        await agent.run("go")
+        told = results(agent.state.messages)
+        assert sorted(message.success for message in told) == [False, True, True]
+        await agent.aclose()
 
 
 async def test_bg_07_the_depth_is_counted_from_the_root_and_the_strictest_bound_on_the_way_holds() -> None:

@@ -56,6 +56,19 @@ def check_settled(world: World) -> None:
     _check_tasks(world)
 
 
+def check_asked(world: World, session_id: str) -> None:
+    """The model is called only when whoever reads has taken everything and asks for more.
+
+    Not looked at when a child may have shown something meanwhile: the reader has that then, and the model is called.
+    """
+    reader, active = world.reader(session_id), world.ledger.active
+    if reader is None or reader.request_id != active[session_id].context.request_id:
+        return
+    stopping = reader.leaving or reader.cancels or active[session_id].stopped
+    if not stopping and not any(world.ledger.root(one) == session_id for one in active if one != session_id):
+        assert reader.asking, f"{session_id} calls the model though nobody asks"
+
+
 def check_messages(ledger: Ledger, session_id: str, messages: Sequence[AnyMessage]) -> None:
     """Calls and results pair, and every text is where it belongs: in its session, and only if it was accepted."""
     check_transcript(messages)
@@ -197,7 +210,7 @@ def check_nothing_is_left(world: World) -> None:
         world.tasks(),
     ]
     assert not any(kept), kept
-    world.ledger.threads_may_end.set()
+    world.let_threads_end()
     _check_threads()
 
 

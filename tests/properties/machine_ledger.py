@@ -68,7 +68,7 @@ class Record:
 
 
 class Ledger:
-    """The small model beside the real thing, written by the machine, its tools and its spies, and read by the checks."""
+    """The small model beside the real thing, written by the machine, its tools and spies, and read by the checks."""
 
     def __init__(self) -> None:
         self.accepted: dict[Key, Answer] = {}

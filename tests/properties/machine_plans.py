@@ -48,7 +48,7 @@ class Turn:
 KINDS = st.sampled_from((*ASKING * 8, *ANSWERING * 2, *FAILING, *DELEGATING * 2, *TENDING, *BREAKING))
 BATCHES = st.builds(
     Turn,
-    st.sampled_from(("calls", "calls", "calls", "calls_after_text", "cut_calls")),
+    st.sampled_from(("calls", "calls", "calls_after_a_stall", "calls_after_text", "cut_calls")),
     st.lists(KINDS, min_size=1, max_size=4).map(tuple),
 )
 TURNS = st.one_of(BATCHES, BATCHES, st.builds(Turn, st.sampled_from(ENDINGS)))

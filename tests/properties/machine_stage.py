@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
-from tests.properties.machine_ledger import SESSIONS, Called, Ledger
+from tests.properties.machine_ledger import Called, Ledger
 from tests.properties.machine_plans import CHILDREN, Turn
 from tests.properties.machine_spies import FirstSpy
 from zett_agent.context import ToolContext
@@ -18,6 +18,7 @@ from zett_agent.extensions.subagent import SubAgentDefinition, SubAgentExtension
 from zett_agent.messages import ToolMessage, UserMessage
 from zett_agent.model import ModelRequest
 from zett_agent.testing import FunctionModel, call, end, error, raw_call, stall, stop, text
+from zett_agent.testing.scripted import Stall
 from zett_agent.tools.base import AgentTool, ToolExecutionMode, tool
 
 CheckRequest = Callable[[str, ModelRequest], None]
@@ -36,7 +37,9 @@ class Stage:
         #: Request id to the turns that are left of its plan.
         self.plans: dict[str, deque[Turn]] = {}
         self.gates = ledger.gates
-        self._numbers = dict.fromkeys(SESSIONS, 0)
+        #: The model that stalled last, by session.
+        self.stalls: dict[str, Stall] = {}
+        self._numbers: Counter[str] = Counter()
         self.asking = AskUserExtension()
         self.below: list[SubAgentExtension] = [
             SubAgentExtension([self._child("asker", spies)]),
@@ -67,10 +70,10 @@ class Stage:
                 return [says, *calls, stop("length")]
             case "refusal":
                 return [says, call("work", id="never", tag="never"), stop("refusal")]
-            case "stall":
-                stalled = stall()
+            case "stall" | "calls_after_a_stall":
+                stalled = self.stalls[session_id] = stall()
                 self.gates.append(stalled.release)
-                return [says, stalled]
+                return [says, stalled, *calls]
             case "fails_first":
                 return [error(ModelFailure("at once"))]
             case "fails_late":
@@ -81,7 +84,8 @@ class Stage:
                 return [says, end()]
             case "calls":
                 return calls
-        return [says, *calls]
+            case _:
+                return [says, *calls]
 
     def _call(self, session_id: str, kind: str) -> Any:
         # The same ids in every session: an answer that strays would find a wait.
@@ -105,7 +109,8 @@ class Stage:
                 return call(name, id=call_id)
             case "task_output" | "task_cancel":
                 return call(name, id=call_id, task_id=f"task-{1 + self._numbers[session_id] % 4}")
-        return call(name, id=call_id, tag=tag)
+            case _:
+                return call(name, id=call_id, tag=tag)
 
     def _child(self, kind: str, spies: list[AgentExtension]) -> SubAgentDefinition:
         extensions = [*spies, self.asking, *(self.below if kind == "nester" else ())]

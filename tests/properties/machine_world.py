@@ -289,10 +289,14 @@ class World:
         for record in records:
             record.stopped = True
 
-    def scrap(self) -> None:
-        """Give everything up, after a failure."""
+    def let_threads_end(self) -> None:
+        """Let go of the threads too that nobody waits for any more: a call was cancelled, and its function runs on."""
         self.stage.release_all()
         self.ledger.threads_may_end.set()
+
+    def scrap(self) -> None:
+        """Give everything up, after a failure."""
+        self.let_threads_end()
         for _ in range(3):
             for task in asyncio.all_tasks(self.loop):
                 task.cancel()
@@ -301,7 +305,7 @@ class World:
 
     def close(self) -> None:
         """The end of the loop."""
-        self.ledger.threads_may_end.set()
+        self.let_threads_end()
         self._errors.rest()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()

@@ -17,7 +17,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.properties.machine_checks import check_always, check_messages, check_nothing_is_left, check_settled
+from tests.properties.machine_checks import (
+    check_always,
+    check_asked,
+    check_messages,
+    check_nothing_is_left,
+    check_settled,
+)
 from tests.properties.machine_ledger import SESSIONS
 from tests.properties.machine_plans import PLANS
 from tests.properties.machine_world import WITHOUT_END, Consumer, World, in_threads
@@ -169,12 +175,28 @@ class SessionMachine(RuleBasedStateMachine):
 
     # everything else
 
-    @needs(lambda world: world.ledger.records or world.ledger.active)
+    @needs(lambda world: world.consumers)
     @rule(session_id=SOME, name=st.sampled_from(("steering_message", "internal_message")), then=THEN)
     def say(self, session_id: str, name: str, then: int | None) -> None:
         taken = self.world.say(session_id, name)
         assert not taken or session_id in self.world.ledger.busy()
         self._go_on(then)
+
+    @needs(lambda world: _stalled(world))
+    @rule(place=PLACES, after=st.integers(0, 15), how=st.sampled_from(("cancel", "now")))
+    def steer_and_stop(self, place: int, after: int, how: str) -> None:
+        """What was accepted a moment before the end is not lost, wherever the request is by then."""
+        world = self.world
+        session_id = _one(_stalled(world), place)
+        world.say(session_id, "steering_message")
+        world.stage.stalls.pop(session_id).release()
+        world.steps(after)
+        reader = world.reader(session_id)
+        if how == "cancel" and reader is not None:
+            reader.cancel()
+        else:
+            world.stop(session_id, "now")
+        self._go_on(None)
 
     @needs(lambda world: world.stage.gates)
     @rule(place=PLACES, then=THEN)
@@ -251,6 +273,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     def _check_request(self, session_id: str, request: ModelRequest) -> None:
         check_messages(self.world.ledger, session_id, request.messages)
+        check_asked(self.world, session_id)
 
     def _check_effects(self) -> None:
         """Whoever has stopped between two events has stopped the request before its next effect."""
@@ -271,6 +294,10 @@ def _one(found: Any, place: int) -> Any:
 
 def _idle_with_history(world: World) -> list[str]:
     return [session_id for session_id in world.idle() if world.settled and world.memory.messages(session_id)]
+
+
+def _stalled(world: World) -> list[str]:
+    return [session_id for session_id in sorted(world.ledger.busy()) if session_id in world.stage.stalls]
 
 
 def _closed(world: World) -> list[Wait]:

@@ -152,7 +152,6 @@ def test_rule_8_a_child_that_is_forked_in_mid_request_closes_its_agent_at_once_a
         from zett_agent.config import AgentRunConfig
         from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
         from zett_agent.extensions.subagent import SubAgentDefinition
-        from zett_agent.exceptions import SessionBusyError
         from zett_agent.testing import ScriptedModel, call, stall
 
         inside, leave = threading.Event(), threading.Event()
@@ -187,10 +186,8 @@ def test_rule_8_a_child_that_is_forked_in_mid_request_closes_its_agent_at_once_a
         forked = os.fork()
         if forked == 0:
             signal.alarm(8)
-            try:
-                agent.run("parent")
-            except SessionBusyError:
-                print("child: busy", flush=True)
+            # The request of the session stayed behind in the parent, so here the session is free.
+            print("child:", agent.run("child").content, flush=True)
             print("child:", agent.run("child", config=AgentRunConfig(session_id="c")).content, flush=True)
             agent.close()
             print("child: closed", flush=True)
@@ -204,7 +201,7 @@ def test_rule_8_a_child_that_is_forked_in_mid_request_closes_its_agent_at_once_a
         print("parent:", [task.status.value for task in background.tasks("s")])
     """)
     assert out == [
-        "child: busy",
+        "child: done",
         "child: done",
         "child: closed",
         "parent: 7",

@@ -1,4 +1,4 @@
-"""The checks of numbers that many constructors share, and the text of failures."""
+"""The checks of options that many parts share, and the text of failures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zett_agent._checks import is_finite, time_limit, whole_number
+from zett_agent._checks import boolean, is_finite, time_limit, whole_number
 from zett_agent._failures import failure_text
 from zett_agent.exceptions import ToolError
 
@@ -24,6 +24,13 @@ def test_a_time_limit_is_a_number_of_seconds(seconds: Any) -> None:
         time_limit("timeout", seconds)
     assert time_limit("timeout", None) is None
     assert time_limit("timeout", 1.5) == 1.5
+
+
+@pytest.mark.parametrize("value", [1, 0, None, "true"])
+def test_a_switch_is_true_or_false(value: object) -> None:
+    with pytest.raises(ValueError, match=rf"^strict must be True or False, not {value!r}$"):
+        boolean("strict", value)
+    assert boolean("strict", False) is False
 
 
 def test_true_is_no_number() -> None:

@@ -74,6 +74,7 @@ def test_json_values_are_copied_deeply() -> None:
     given: Any = {"a": [1, {"b": 2}]}
     copied = copy_json(given)
     given["a"][1]["b"] = 3
+    assert copy_json("text") == "text"
     assert copied == {"a": [1, {"b": 2}]}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from zett_agent._checks import time_limit, whole_number
+from zett_agent._checks import boolean, time_limit, whole_number
 from zett_agent._runtime.channel import Channel
 from zett_agent._runtime.hooks import HookChain
 from zett_agent._runtime.inbox import Inbox
@@ -124,21 +124,14 @@ def assemble(maker: Maker, config: AgentRunConfig, start: Start, options: Reques
     return run
 
 
-def boolean(name: str, value: object) -> bool:
-    """Return ``value`` if it is a bool, else raise ValueError."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False, not {value!r}")
-    return value
-
-
 def _limits(maker: Maker, options: RequestOptions) -> Limits:
     """The bounds of the agent, but for those that the request sets; an infinite deadline is none."""
+    total = None if maker._total_follows else maker.max_total_iterations
     seconds = maker.deadline if options.deadline is None else options.deadline
     counts, final = options.deadline_counts_waits, options.final_turn
     return Limits(
         max_iterations=options.max_iterations or maker.max_iterations,
-        max_total_iterations=options.max_total_iterations
-        or (None if maker._total_follows else maker.max_total_iterations),
+        max_total_iterations=options.max_total_iterations or total,
         max_internal_messages=maker.max_internal_messages,
         max_pause_continuations=maker.max_pause_continuations,
         max_parallel_calls=maker.max_parallel_calls,

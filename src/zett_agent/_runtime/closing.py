@@ -17,7 +17,7 @@ from zett_agent._runtime.transcript import failed_result
 from zett_agent.events import AgentEventType, AgentPhase, ExtensionEvent
 from zett_agent.exceptions import AgentLimitError
 from zett_agent.extensions.events import InputReturnedEvent, PhaseTransitionEvent, RunCancelledEvent
-from zett_agent.messages import AnyMessage, AssistantMessage
+from zett_agent.messages import AnyMessage, AssistantMessage, copy_assistant_message
 from zett_agent.model import ModelUsage
 
 STOPPED_BEFORE = "Not run: the request was stopped first."
@@ -29,7 +29,9 @@ async def complete(run: Run, answer: AssistantMessage) -> None:
     await each(run.hooks.after_run, run.context, answer)
     await each(run.hooks.on_success, run.context, answer)
     await finish_pass(run)
-    run.show(AgentEventType.RUN_COMPLETED, message=answer)
+    # A copy, for applications that edit what they are given: the history keeps what the model said.
+    shown = copy_assistant_message(answer, answer.tool_calls, answer.stop)
+    run.show(AgentEventType.RUN_COMPLETED, message=shown)
 
 
 async def finish_pass(run: Run) -> None:

@@ -28,9 +28,12 @@ def produce(run: Run, start: Start, store: SessionStore | None) -> None:
 
 
 async def finished(run: Run, start: Start, store: SessionStore | None) -> None:
-    """Stop the request unless it has ended, and wait for its asyncio task within a bound."""
-    run.cancel()
+    """Nobody reads any more: stop the request unless it has ended, and wait for its asyncio task within a bound."""
     producer = run.producer
+    if run.elsewhere:
+        _leave_there(run)
+        return
+    _leave(run)
     if producer is None or (producer.done() and run.phase.ended):
         return
     try:
@@ -39,6 +42,31 @@ async def finished(run: Run, start: Start, store: SessionStore | None) -> None:
         _replace_unbegun(run, start, store, producer)
         if run.producer is not None and run.producer is not producer:
             await join([run.producer], CLOSE_BOUND)
+
+
+async def leaving(run: Run | None) -> None:
+    """Wait for a request that is being closed, within a bound; one that goes on is left alone.
+
+    Who leaves a stream by ``break`` has closed nothing yet: Python does that, two rounds of the event loop later.
+    """
+    if run is None or run.lost or run.elsewhere:
+        return
+    for _ in range(3):
+        if not run.cancel_requested:
+            await asyncio.sleep(0)
+    if run.cancel_requested and run.producer is not None:
+        await asyncio.wait({run.producer}, timeout=CLOSE_BOUND)
+
+
+def _leave(run: Run) -> None:
+    run.channel.close()
+    run.cancel()
+
+
+def _leave_there(run: Run) -> None:
+    """Stop a request on its own event loop, and leave it to that."""
+    if run.home is not None and not run.lost:
+        run.home.call_soon_threadsafe(_leave, run)
 
 
 def _replace_unbegun(run: Run, start: Start, store: SessionStore | None, producer: asyncio.Task[None]) -> None:
@@ -60,7 +88,11 @@ async def execute(run: Run, start: Start, store: SessionStore | None) -> None:
         error = await _failed(run, raised)
     finally:
         run.channel.finish(error)  # from here on nobody may cancel: what is left is to give things back
-        await _release(run)
+        try:
+            await _give_back(run)
+        finally:
+            if run.released is not None and run.phase.ended:
+                run.released(run)  # and not at the end of the stream: whoever reads it may have stopped reading
 
 
 async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseException | None:
@@ -162,7 +194,7 @@ def _is_an_order(run: Run) -> bool:
     return run.cancel_requested or (task is not None and task.cancelling() > 0)
 
 
-async def _release(run: Run) -> None:
+async def _give_back(run: Run) -> None:
     if run.supervisor is not None:
         await run.supervisor.stop()
     if run.journal is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container
+from collections.abc import Collection
 
 from zett_agent._failures import failure_text
 from zett_agent.exceptions import AgentProtocolError
@@ -17,12 +17,13 @@ class Interrupted(Exception):
         self.interrupt = interrupt
 
 
-def thrown_away(raised: BaseException, own: Container[asyncio.Task[None] | None]) -> bool:
+def thrown_away(raised: BaseException, own: Collection[asyncio.Task[None] | None]) -> bool:
     """Whether a GeneratorExit destroys a coroutine, whose loop is gone: then nothing can be awaited any more.
 
-    One that comes while one of its ``own`` asyncio tasks runs was raised by code within, as any other error is.
+    One that comes while one of its ``own`` asyncio tasks runs was raised by code within, as any other error is; and
+    while there is none, as they are being made: an eager one is in its first step.
     """
-    if not isinstance(raised, GeneratorExit):
+    if not isinstance(raised, GeneratorExit) or not own:
         return False
     try:
         return asyncio.current_task() not in own

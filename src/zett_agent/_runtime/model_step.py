@@ -13,13 +13,16 @@ from zett_agent._runtime.run import Run
 from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentProtocolError, ToolArgumentsError
 from zett_agent.ids import new_uuid7
-from zett_agent.messages import AgentMessage, AssistantMessage, ToolCall, copy_assistant_message
+from zett_agent.json_types import is_flat_json, is_too_deep, strict_copy
+from zett_agent.messages import AgentMessage, AssistantMessage, ToolCall, check_message, copy_assistant_message
 from zett_agent.model import ModelEvent, ModelRequest, ModelResponse
 from zett_agent.stop import StopInfo, StopReason
 from zett_agent.tools.arguments import decode_tool_arguments
 
 _WITHHELD = frozenset({StopReason.REFUSAL, StopReason.INTERRUPTED})
 _UNNAMED = "unnamed_tool"
+#: Characters of what is wrong with arguments; a path can be long, and the end says what it is.
+_MOST_TOLD = 300
 
 LAST_WORDS = (
     "You have reached a limit of this request and may call no tool any more. "
@@ -136,6 +139,10 @@ def _settle(run: Run, response: ModelResponse) -> ModelResponse:
     message, stop = response.message, response.stop
     if not isinstance(message, AssistantMessage) or stop is None:
         raise AgentProtocolError("the model's response must hold an AssistantMessage")
+    try:
+        check_message(message)
+    except TypeError as error:
+        raise AgentProtocolError(f"the model's response cannot be kept: {error}") from None
     calls: Sequence[ToolCall] = message.tool_calls
     if calls and (stop.reason in _WITHHELD or run.closing is not None):
         stop = _withhold(stop, calls)
@@ -178,6 +185,22 @@ def _own_call(call: ToolCall, call_id: str) -> ToolCall:
         return ToolCall(call_id, call.name, {}, str(error))
     if not isinstance(arguments, dict):
         return ToolCall(call_id, call.name, {}, "The arguments of the call must be a JSON object.")
+    if not is_flat_json(arguments):
+        try:
+            arguments = _strict(arguments)
+        except ValueError as error:
+            return ToolCall(call_id, call.name, {}, f"The arguments of the call are no JSON: {error}; send it again.")
     if call_id == call.id and arguments is call.arguments:
         return call
     return ToolCall(call_id, call.name, arguments, call.error)
+
+
+def _strict(arguments: dict[Any, Any]) -> dict[str, Any]:
+    """A copy of arguments; ValueError for what could never be sent back, a text that a model can be told."""
+    if is_too_deep(arguments):
+        raise ValueError("nested too deeply, or in themselves")
+    try:
+        copied: dict[str, Any] = strict_copy(arguments, "arguments")
+    except ValueError as error:
+        raise ValueError(str(error)[-_MOST_TOLD:]) from None
+    return copied

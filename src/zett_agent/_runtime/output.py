@@ -88,14 +88,22 @@ class Output:
     async def consume(self, stream: AsyncIterator[ModelEvent]) -> ModelResponse:
         """Show every event of ``stream`` and return its response; AgentProtocolError when it breaks the rules."""
         channel, session_id, text = self._run.channel, self._run.session_id, self._text
-        async for event in stream:
-            # The hot path: one more piece of an open text. Everything else is rare and goes the careful way.
-            if event.type is _TEXT and self._content_open and not self._reasoning_open:
-                text.append(event.delta)
-                if channel.send(AgentEvent(_TEXT_OUT, session_id, _GENERATING, event.delta)):
-                    await channel.drained()
-            else:
-                await self._observe(event)
+        if not hasattr(stream, "__aiter__"):
+            given = type(stream).__name__
+            raise AgentProtocolError(f"stream() of a model must be an async generator, or return one, not {given}")
+        event: ModelEvent | None = None
+        try:
+            async for event in stream:
+                # The hot path: one more piece of an open text. Everything else is rare and goes the careful way.
+                if event.type is _TEXT and self._content_open and not self._reasoning_open:
+                    text.append(event.delta)
+                    if channel.send(AgentEvent(_TEXT_OUT, session_id, _GENERATING, event.delta)):
+                        await channel.drained()
+                else:
+                    await self._observe(event)
+        except AttributeError:
+            _check_event(event)  # what has no type is no event; the hot path does not look
+            raise
         if self.response is None:
             raise AgentProtocolError("the model stream ended without a response")
         return self.response
@@ -118,7 +126,7 @@ class Output:
             self._run.channel.send(
                 AgentEvent(_SERVER_FAILED, self._run.session_id, _GENERATING, server_tool_result=result)
             )
-        text = "".join(self._text)
+        text = "".join(piece for piece in self._text if isinstance(piece, str))
         if not text.strip():
             return None
         stop = StopInfo(StopReason.INTERRUPTED, message="the answer was cut off")
@@ -133,6 +141,7 @@ class Output:
         return start.at, end.at, end.ns - start.ns
 
     async def _observe(self, event: ModelEvent) -> None:
+        _check_event(event)
         if self.response is not None:
             raise AgentProtocolError(f"the model stream went on after its response, with {event.type.value}")
         match event.type:
@@ -155,8 +164,11 @@ class Output:
                 await self._server_tool(event)
 
     async def _respond(self, event: ModelEvent) -> None:
-        if event.response is None:
-            raise AgentProtocolError("the model's response event has no response")
+        if not isinstance(event.response, ModelResponse):
+            given = type(event.response).__name__
+            raise AgentProtocolError(f"the model's response event must hold a ModelResponse, not {given}")
+        if not all(map(_is_text, self._text)):
+            raise AgentProtocolError("the model has sent a delta that is no text")
         if self._server_calls:
             raise AgentProtocolError(f"the model responded while server tools run: {', '.join(self._server_calls)}")
         await self._pass(closes_content=True)
@@ -227,3 +239,17 @@ class Output:
         if self._server_call(result.call_id) != result.name:
             raise AgentProtocolError(f"server tool call {result.call_id!r} ended under another name: {result.name!r}")
         del self._server_calls[result.call_id]
+
+
+def _check_event(event: object) -> None:
+    """AgentProtocolError for what a model must not yield."""
+    if not isinstance(event, ModelEvent):
+        raise AgentProtocolError(f"a model must yield ModelEvent objects, not {type(event).__name__}")
+    wanted = _CARRIED.get(event.type)
+    if wanted is None:
+        raise AgentProtocolError(f"a model event has a type of ModelEventType, not {event.type!r:.100}")
+    field, kind = wanted
+    carried = getattr(event, field)
+    if not isinstance(carried, kind):
+        name = event.type.value
+        raise AgentProtocolError(f"{field} of a {name} event must be {kind.__name__}, not {type(carried).__name__}")

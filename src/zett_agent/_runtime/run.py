@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic_ns
@@ -128,6 +128,8 @@ class Run:
     producer: asyncio.Task[None] | None = None
     #: The process where it runs; one that is forked from that has the object and nothing that runs.
     pid: int = field(default_factory=os.getpid)
+    #: Gives the session free; set once the request has it.
+    released: Callable[[Run], None] | None = None
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
@@ -200,6 +202,36 @@ class Run:
         event.phase = self.phase.current
         if self.channel.send(event):
             await self.channel.drained()
+
+    @property
+    def home(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop where the request runs; None before it does."""
+        return None if self.producer is None else self.producer.get_loop()
+
+    @property
+    def elsewhere(self) -> bool:
+        """True for code that runs on another event loop than the request."""
+        return self.home is not asyncio.get_running_loop()
+
+    @property
+    def lost(self) -> bool:
+        """True when the request can never end: its event loop is closed, or stayed behind in the parent process."""
+        return self.pid != os.getpid() or (self.home is not None and self.home.is_closed())
+
+    def check_loop(self) -> None:
+        """AgentProtocolError on another event loop than that where the request began."""
+        if self.elsewhere:
+            raise AgentProtocolError("a stream must be read on the event loop where its first event was asked for")
+
+    def show_soon(self, event: AgentEvent) -> None:
+        """Show an event from any thread; what comes when that loop is closed is shown to nobody."""
+        home = self.home
+        if home is not None and not home.is_closed():
+            home.call_soon_threadsafe(self._show_stamped, event)
+
+    def _show_stamped(self, event: AgentEvent) -> None:
+        event.phase = self.phase.current
+        self.channel.send(event)
 
     async def append(
         self, message: AnyMessage, timing: MessageTiming | None = None, usage: ModelUsage | None = None

@@ -93,10 +93,18 @@ class Sessions:
         if holder is not run:
             raise SessionBusyError(run.session_id, holder.context.request_id)
 
-    def release(self, run: Run) -> None:
-        """Give the session free and remember how the request ended."""
-        self._runs.pop(run.session_id, None)
+    def holder(self, config: AgentRunConfig) -> Run | None:
+        """The request that has the session."""
+        return self._runs.get(config.session_id or "")
+
+    def release(self, run: Run) -> bool:
+        """Give the session free and remember how the request ended; False when ``run`` does not have it."""
+        with self._lock:
+            if self._runs.get(run.session_id) is not run:
+                return False
+            del self._runs[run.session_id]
         self._states[run.session_id] = run.context.state
         self._states.move_to_end(run.session_id)
         while len(self._states) > REMEMBERED_STATES:
             self._states.popitem(last=False)
+        return True

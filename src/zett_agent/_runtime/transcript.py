@@ -17,7 +17,10 @@ from zett_agent.messages import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    check_message,
 )
+
+_KINDS = frozenset({SystemMessage, UserMessage, AssistantMessage, ToolMessage, AgentMessage})
 
 OUTCOME_UNKNOWN = (
     "The outcome of this call is unknown: the process stopped before it was recorded. "
@@ -123,18 +126,24 @@ class Transcript:
         self._open[call.id] = order, call
 
     def append(self, message: AnyMessage) -> None:
-        """Add ``message`` at its place; AgentProtocolError for a result that no open call waits for."""
+        """Add ``message`` at its place; AgentProtocolError for a result that no open call waits for.
+
+        TypeError for what no provider could send: a history that holds it once would fail every later request.
+        """
+        if type(message) not in _KINDS or type(message.content) is not str:
+            check_message(message)
         if isinstance(message, ToolMessage):
             self._settle(message)
         elif self._open:
             self._after.append(message)
         else:
-            self._items.append(message)
             if isinstance(message, AssistantMessage) and message.tool_calls:
                 self._open_batch(message)
+            self._items.append(message)
 
     def insert(self, index: int, message: AnyMessage) -> None:
         """Put ``message`` before position ``index``, or after the results that stand there."""
+        check_message(message)
         if isinstance(message, ToolMessage) or (isinstance(message, AssistantMessage) and message.tool_calls):
             raise AgentProtocolError("calls and their results can only be appended")
         size = len(self._items)
@@ -154,6 +163,8 @@ class Transcript:
     def replace(self, messages: Iterable[AnyMessage]) -> None:
         """Take ``messages`` as the history; what breaks the pairing in it is repaired, see ``adopt``."""
         taken = list(messages)
+        for message in taken:
+            check_message(message)
         self._reset()
         self._restored_to = 0
         self.rewritten = True
@@ -226,11 +237,12 @@ class Transcript:
         self.append(message)
 
     def _open_batch(self, message: AssistantMessage) -> None:
-        self._batch_at = len(self._items) - 1
-        self._settled = []
-        self._open = {call.id: (order, call) for order, call in enumerate(message.tool_calls)}
-        if len(self._open) != len(message.tool_calls):
+        opened = {call.id: (order, call) for order, call in enumerate(message.tool_calls)}
+        if len(opened) != len(message.tool_calls):
             raise AgentProtocolError("the calls of one message must have distinct ids")
+        self._batch_at = len(self._items)
+        self._settled = []
+        self._open = opened
         self._ids.update(self._open)
 
     def _settle(self, result: ToolMessage) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import TypeAliasType
 
-from zett_agent._checks import time_limit, whole_number
+from zett_agent._checks import boolean, time_limit, whole_number
 from zett_agent.model import ToolDefinition
 from zett_agent.tools.results import serialize_result
 
@@ -107,8 +107,7 @@ def _check_options(tool: AgentTool) -> None:
     if not isinstance(tool.execution_mode, ToolExecutionMode):
         raise ValueError(f"execution_mode must be a ToolExecutionMode, not {tool.execution_mode!r}")
     for name in ("deferred", "local_tool_search", "idempotent", "repeatable"):
-        if not isinstance(getattr(tool, name), bool):
-            raise ValueError(f"{name} must be True or False")
+        boolean(name, getattr(tool, name))
     if tool.local_tool_search and tool.deferred:
         raise ValueError("a tool that searches cannot be deferred itself")
     time_limit("timeout", tool.timeout)

@@ -217,7 +217,13 @@ def test_core_39_what_is_short_enough_stays_the_same_object(content: Any) -> Non
 
 
 def test_core_39_of_several_texts_the_first_are_kept_and_images_stay_whole() -> None:
-    parts = [TextContent("a" * 6), IMAGE, TextContent("b" * 30), TextContent("c" * 1000), IMAGE]
+    parts: list[TextContent | ImageContent] = [
+        TextContent("a" * 6),
+        IMAGE,
+        TextContent("b" * 30),
+        TextContent("c" * 1000),
+        IMAGE,
+    ]
     kept = shorten(parts, 12)
     assert isinstance(kept, list)
     texts = [part.text for part in kept if isinstance(part, TextContent)]

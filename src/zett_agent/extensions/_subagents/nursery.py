@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from typing import Protocol, runtime_checkable
@@ -13,6 +12,7 @@ from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext
 from zett_agent.extensions._subagents.definition import SubAgentDefinition
 from zett_agent.extensions._subagents.tree import Caps, Child, Place, Roster
+from zett_agent.extensions._subagents.turns import Turns
 from zett_agent.ids import new_uuid7
 from zett_agent.waits import ExternalEvent, Wait
 
@@ -45,7 +45,7 @@ class Nursery:
         self._create = create
         self._caps = caps
         self._roster: Roster = {}
-        self._starting: Counter[str] = Counter()
+        self._turns = Turns(self._has_room)
         #: Places of sessions: of children, while they run, and of parents that are woken.
         self.places: dict[str, Place] = {}
         # The places of all other requests, while their context lives.
@@ -54,17 +54,28 @@ class Nursery:
     @property
     def empty(self) -> bool:
         """True when no child runs or starts, and no session has a place."""
-        return not (self._roster or self._starting or self.places)
+        return self._turns.empty and not (self._roster or self.places)
 
-    async def open(self, definition: SubAgentDefinition, context: AgentRunContext) -> Child:
-        """Admit, create and register a child; ValueError when a bound is reached. The caller owes ``close``."""
+    async def open(
+        self, definition: SubAgentDefinition, context: AgentRunContext, *, in_turn: bool = False
+    ) -> Child:
+        """Admit, create and register a child; ValueError when a bound is reached. The caller owes ``close``.
+
+        With ``in_turn`` it waits until fewer run than may run at once.
+        """
         session_id, parent_id = new_uuid7(), context.session_id
-        place = self._admit(definition.name, context)
-        self._starting[parent_id] += 1
+        place = self._place_below(definition.name, context)
+        if in_turn:
+            await self._turns.wait(parent_id)
+        elif not self._turns.take(parent_id):
+            running = len(self._children(parent_id)) + self._turns.taken[parent_id]
+            raise ValueError(f"{running} subagents of this session run already, which is the most: wait for one to end")
         try:
             agent = await self._create(definition, session_id, context)
-        finally:
-            self._starting -= Counter((parent_id,))  # drops the entry at zero
+        except BaseException:
+            self._turns.give_back(parent_id)
+            raise
+        self._turns.use(parent_id)
         child = Child(session_id, parent_id, definition.name, place, agent)
         child.enter()
         for keeper in _keepers(agent.extensions):
@@ -81,6 +92,7 @@ class Nursery:
     def drop(self, child: Child) -> None:
         """Forget a child that has left nothing running."""
         child.leave()
+        self._turns.call_next(child.parent_session_id)
         for keeper in _keepers(child.agent.extensions):
             keeper.nursery.places.pop(child.session_id, None)
 
@@ -106,14 +118,16 @@ class Nursery:
                 return nursery.places[context.session_id]
         return family[0]._roots.setdefault(context, Place())
 
-    def _admit(self, name: str, context: AgentRunContext) -> Place:
+    def _place_below(self, name: str, context: AgentRunContext) -> Place:
         place = self.place(context)
         if self._caps is None:
             return place.unbounded(name, self._roster)
-        running = len(self._children(context.session_id)) + self._starting[context.session_id]
-        if running >= self._caps.max_children:
-            raise ValueError(f"{running} subagents of this session run already, which is the most: wait for one to end")
         return place.admit(name, self._caps, self._roster)
+
+    def _has_room(self, session_id: str) -> bool:
+        if self._caps is None:
+            return True
+        return len(self._children(session_id)) + self._turns.taken[session_id] < self._caps.max_children
 
     def _children(self, session_id: str | None) -> list[Child]:
         return [child for child in tuple(self._roster.values()) if session_id in (None, child.parent_session_id)]
