@@ -42,7 +42,8 @@ PARTS: dict[str, str] = {
     "asyncio: event loop, asyncio tasks": "asyncio selectors",
     "pydantic": "pydantic pydantic_core",
     "door: stream, sessions, set-up of a request": (
-        "zett_agent.agent zett_agent.config zett_agent._runtime.assembly zett_agent._runtime.sessions"
+        "zett_agent.agent zett_agent.config zett_agent._runtime.assembly zett_agent._runtime.sessions "
+        "zett_agent._runtime.equipment"
     ),
     "opening, loop, closing, outcome": (
         "zett_agent._runtime.opening zett_agent._runtime.loop zett_agent._runtime.closing zett_agent._runtime.execute "
@@ -56,9 +57,11 @@ PARTS: dict[str, str] = {
     "transcript and messages": "zett_agent._runtime.transcript zett_agent.messages",
     "model step": "zett_agent._runtime.model_step zett_agent.model zett_agent.stop",
     "model stream: each delta": "zett_agent._runtime.output",
-    "tool step and call pipeline": "zett_agent._runtime.tool_step zett_agent._runtime.call",
+    "tool step and call pipeline": "zett_agent._runtime.tool_step zett_agent._runtime.call zett_agent._runtime.repeats",
     "tools: arguments, results": "zett_agent.tools zett_agent.json_types",
-    "inbox and waits": "zett_agent._runtime.inbox zett_agent._runtime.waitbook zett_agent.waits",
+    "inbox, waits, clock": (
+        "zett_agent._runtime.inbox zett_agent._runtime.waitbook zett_agent._runtime.clock zett_agent.waits"
+    ),
     "ids": "zett_agent.ids",
     "memory extension": "zett_agent.extensions.memory",
     "other extensions": "zett_agent.extensions",

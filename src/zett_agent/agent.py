@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypedDict
 
 from typing_extensions import Unpack
 
-from zett_agent._checks import boolean, time_limit, whole_number
+from zett_agent._checks import boolean, has_method, instance, time_limit, whole_number
 from zett_agent._runtime.assembly import RequestOptions, assemble
 from zett_agent._runtime.bridge import SyncObject, SyncRuntime
 from zett_agent._runtime.equipment import Lineup, checked_model, default_extensions, tools_by_name
@@ -20,7 +20,7 @@ from zett_agent._runtime.resumption import ResumePoint
 from zett_agent._runtime.run import Run
 from zett_agent._runtime.sessions import Sessions
 from zett_agent._runtime.transcript import Transcript
-from zett_agent.config import AgentRunConfig
+from zett_agent.config import AgentRunConfig, checked_config
 from zett_agent.context import AgentRunContext, AgentState
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentCancelledError, AgentProtocolError
@@ -113,7 +113,7 @@ class Agent:
         store: SessionStore | None = None,
     ) -> None:
         self.model = checked_model(model)
-        self.system_prompt = system_prompt
+        self.system_prompt = instance("system_prompt", system_prompt, str)
         self.reasoning_effort = ReasoningEffort(reasoning_effort)
         self.parallel_tool_call = boolean("parallel_tool_call", parallel_tool_call)
         self.max_iterations = whole_number("max_iterations", max_iterations, 1)
@@ -128,6 +128,8 @@ class Agent:
         self.deadline_counts_waits = boolean("deadline_counts_waits", deadline_counts_waits)
         self.final_turn = boolean("final_turn", final_turn)
         self.tools = tools_by_name(tools)
+        if store is not None:
+            has_method("store", store, "append", "SessionStore")
         self._store = store
         self._sessions = Sessions()
         own = default_extensions(has_store=store is not None) if extensions is None else extensions
@@ -156,7 +158,7 @@ class Agent:
 
     async def initialize(self, *, config: AgentRunConfig | None = None) -> None:
         """Bind the default session (a new one unless ``config`` names it); AgentProtocolError when another is bound."""
-        self._sessions.bind(config)
+        self._sessions.bind(checked_config(config))
 
     @property
     def pending(self) -> bool:
@@ -239,12 +241,13 @@ class Agent:
         Without a config the one active request is meant, else the initialized session; AgentProtocolError when several
         are active.
         """
-        route = self._sessions.route(config)
+        instance("event", event, ExternalEvent)
+        route = self._sessions.route(checked_config(config))
         return [extension.name for extension in self.extensions if extension.accept(route, event)]
 
     def pending_waits(self, *, config: AgentRunConfig | None = None) -> tuple[Wait, ...]:
         """The open questions of a session and its subagents, or of all sessions; safe from any thread."""
-        given = None if config is None else self._sessions.resolve(config).session_id
+        given = None if checked_config(config) is None else self._sessions.resolve(config).session_id
         runs = [run for run in self._sessions.runs if given in (None, run.session_id)]
         found = [wait for run in runs for wait in run.waitbook.pending()]
         found += [wait for extension in self.extensions for wait in extension.open_waits(given)]
@@ -258,7 +261,7 @@ class Agent:
         """
         if mode not in ("now", "after_turn"):
             raise ValueError(f"mode must be 'now' or 'after_turn', not {mode!r}")
-        run = self._sessions.find(config)
+        run = self._sessions.find(checked_config(config))
         if run is None or run.producer is None or run.phase.ended:
             return False
         if mode == "after_turn":

@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from typing_extensions import Unpack
 
+from zett_agent._checks import has_method, instance
 from zett_agent._runtime.bridge import SyncObject, SyncRuntime
 from zett_agent._runtime.resumption import ResumePoint
 from zett_agent.agent import Agent, AgentOptions, RunOptions, drain
@@ -27,7 +28,9 @@ class AgentClient:
     """
 
     def __init__(self, agent: Agent, *, event_dispatcher: AgentEventDispatcher | None = None) -> None:
-        self.agent = agent
+        self.agent = instance("agent", agent, Agent)
+        if event_dispatcher is not None:
+            has_method("event_dispatcher", event_dispatcher, "dispatch", "AgentEventDispatcher")
         self.event_dispatcher = event_dispatcher
 
     async def __aenter__(self) -> Self:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from zett_agent._checks import instance
 from zett_agent._runtime.channel import Channel
 from zett_agent._runtime.inbox import Inbox
 from zett_agent._runtime.phase import PhaseMachine
@@ -16,8 +17,8 @@ from zett_agent.config import AgentRunConfig
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase, ExtensionEvent
 from zett_agent.exceptions import AgentProtocolError
 from zett_agent.extensions.events import MessageTiming
-from zett_agent.json_types import JsonValue
-from zett_agent.messages import AgentMessage, AnyMessage, SystemMessage, UserMessage
+from zett_agent.json_types import JsonValue, is_flat_json, json_object
+from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, SystemMessage, UserMessage, check_message
 from zett_agent.model import AgentModel, ModelUsage, ServerToolDefinition
 from zett_agent.tools.base import AgentTool
 from zett_agent.tools.schema import Injected
@@ -148,6 +149,7 @@ class AgentRunContext(Injected):
 
         From any event loop. Parks only when the consumer is far behind, and drops the event when there is none any more.
         """
+        instance("event", event, AgentEvent)
         if event.session_id != self.session_id:
             raise AgentProtocolError(f"the event is for session {event.session_id!r}, not {self.session_id!r}")
         home = self._port.home
@@ -165,22 +167,25 @@ class AgentRunContext(Injected):
 
     def emit_nowait(self, event: AgentEvent) -> None:
         """Show a CUSTOM event soon, from any thread; it cannot ask a question. For code that cannot await ``emit``."""
+        instance("event", event, AgentEvent)
         if event.type is not AgentEventType.CUSTOM or event.session_id != self.session_id:
             raise AgentProtocolError("emit_nowait takes CUSTOM events of the request's own session")
         self._port.show_soon(event)
 
     async def publish(self, event: ExtensionEvent, *, target: str | None = None) -> None:
         """Deliver a notification to every extension in order, or to the one named ``target`` (else ValueError)."""
-        await self._port.publish(event, target)
+        await self._port.publish(instance("event", event, ExtensionEvent), target)
 
     def register_tool(self, tool: AgentTool) -> None:
         """Offer ``tool`` to the model in this request; ValueError when its name is taken."""
+        instance("tool", tool, AgentTool)
         if tool.name in self.tools:
             raise ValueError(f"a tool named {tool.name!r} is already registered")
         self.tools[tool.name] = tool
 
     def register_server_tool(self, definition: ServerToolDefinition) -> None:
         """Offer a provider-run tool in this request; ValueError when its type is taken."""
+        instance("definition", definition, ServerToolDefinition)
         if definition.type in self.server_tools:
             raise ValueError(f"a server tool of type {definition.type!r} is already registered")
         self.server_tools[definition.type] = replace(definition, configuration=dict(definition.configuration))
@@ -188,12 +193,14 @@ class AgentRunContext(Injected):
     async def append_message(
         self, message: AnyMessage, timing: MessageTiming | None = None, usage: ModelUsage | None = None
     ) -> None:
-        """Append ``message`` to the history, log it and announce it."""
+        """Append ``message`` to the history, log it and announce it; TypeError for what no provider could send."""
+        _check_given(message)
         self.transcript.append(message)
         await self._port.record_message(message, timing, usage)
 
     def add_message(self, message: AnyMessage, *, index: int | None = None, usage: ModelUsage | None = None) -> None:
         """Put ``message`` into the history; it is announced at the next flush."""
+        _check_given(message)
         if index is None:
             self.transcript.append(message)
         else:
@@ -202,6 +209,8 @@ class AgentRunContext(Injected):
 
     def replace_messages(self, messages: Sequence[AnyMessage], *, emit_new: bool = True) -> None:
         """Take ``messages`` as the history; objects that were not in it are announced unless ``emit_new`` is False."""
+        for message in messages:
+            _check_given(message)
         before = {id(message) for message in self.transcript.view()} if emit_new else set()
         self.transcript.replace(messages)
         self._rewritten = True
@@ -238,6 +247,14 @@ class AgentRunContext(Injected):
     def pending_waits(self) -> tuple[Wait, ...]:
         """The questions of this request that are open."""
         return self.waitbook.pending()
+
+
+def _check_given(message: AnyMessage) -> None:
+    """TypeError or ValueError for a message that no provider could send."""
+    check_message(message)
+    for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+        if not is_flat_json(call.arguments):
+            json_object(call.arguments, field_name=f"arguments of call {call.id!r}")
 
 
 def _head_first(

@@ -298,7 +298,11 @@ def copy_assistant_message(
 
 
 def copy_user_message(message: UserMessage) -> UserMessage:
-    """A copy that shares nothing mutable with ``message``; content parts are immutable and shared."""
+    """A copy that shares nothing mutable with ``message``; content parts are immutable and shared.
+
+    TypeError when it cannot be sent any more.
+    """
+    check_message(message)
     content = message.content if isinstance(message.content, str) else list(message.content)
     return replace(message, content=content, attributes=copy_json(message.attributes))
 

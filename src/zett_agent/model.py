@@ -194,7 +194,6 @@ class ModelResponse:
 
     def __post_init__(self) -> None:
         instance("message", self.message, AssistantMessage)
-        instance("usage", self.usage, ModelUsage)
         if self.finish_reason is not None:
             instance("finish_reason", self.finish_reason, str)
         if self.stop is not None:

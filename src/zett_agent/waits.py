@@ -11,7 +11,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ExternalEvent:
-    """Something an application tells the extensions of an agent, such as the answer to a wait."""
+    """Something an application tells the extensions of an agent, such as the answer to a wait.
+
+    An answer's ``payload`` must be strict JSON: what is none (NaN, a tuple, an object, itself) is refused where it
+    arrives, and the question stays open. Other events may carry objects, such as the message of a steering event.
+    """
 
     name: str
     payload: dict[str, Any]

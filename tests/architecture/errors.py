@@ -17,6 +17,7 @@ BASE = "AgentError"
 # that is no longer needed fails the test.
 ALLOWED: dict[str, str] = {
     "StopAfterTurn": "control flow of the engine: it never leaves the request that it ends",
+    "Interrupted": "carries a KeyboardInterrupt from the asyncio task of a call to its request, and never leaves that",
     "AttemptFailed": "control flow between an attempt and the retry loop: it never leaves the providers",
     "ScriptError": "a failed test, so an AssertionError",
     "_Broken": "what a test's model raises: no error of the runtime",

@@ -33,7 +33,8 @@ class Layer:
 
 LAYERS: dict[str, Layer] = {
     "values": Layer(
-        Kind.FLOOR, "_lazy _checks json_types ids stop exceptions _failures _wire_form messages model events waits config"
+        Kind.FLOOR,
+        "_lazy _checks json_types ids stop exceptions _failures _wire_form messages model events waits config",
     ),
     "contracts": Layer(
         Kind.FLOOR,
@@ -43,8 +44,9 @@ LAYERS: dict[str, Layer] = {
     ),
     "parts": Layer(
         Kind.FLOOR,
-        "_runtime/resumption _runtime/phase _runtime/transcript _runtime/inbox _runtime/waitbook _runtime/clock _runtime/repeats _runtime/channel "
-        "_runtime/journal _runtime/faults _runtime/supervisor _runtime/portal _runtime/bridge context",
+        "_runtime/resumption _runtime/phase _runtime/transcript _runtime/inbox _runtime/waitbook "
+        "_runtime/clock _runtime/repeats _runtime/channel _runtime/journal _runtime/faults "
+        "_runtime/supervisor _runtime/portal _runtime/bridge context",
     ),
     # The last four are the extensions that an Agent brings itself.
     "hooks": Layer(

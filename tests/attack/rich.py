@@ -70,7 +70,7 @@ class Stepping(_Base):
         callback(*args)
 
 
-class SteppingLoop(Stepping, asyncio.SelectorEventLoop):  # type: ignore[misc]  # as above
+class SteppingLoop(Stepping, asyncio.SelectorEventLoop):
     """The loop of asyncio that counts."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from tests.properties.machine_ledger import SESSIONS, TOKEN, Ledger, Record
 from tests.properties.machine_plans import ANSWERING, ASKING, FAILING
 from tests.properties.machine_world import Consumer, World
-from zett_agent.events import AgentPhase
+from zett_agent.events import AgentEventType, AgentPhase
 from zett_agent.exceptions import AgentResumeError, SessionBusyError
 from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, ToolMessage, UserMessage, content_text
 from zett_agent.testing import check_event_order, check_transcript
@@ -30,8 +30,10 @@ def check_always(world: World) -> None:
     for wait in world.waits():
         assert wait.session_id in world.ledger.active, f"a wait of nobody: {wait}"
     for key, times in world.ledger.executed.items():
+        kind = world.ledger.calls[key].kind
         assert times == 1, f"{key} ran {times} times"
-        if world.ledger.calls[key].kind == "danger":
+        assert kind not in ("denied", "hexed"), f"{key} ran though it was refused"
+        if kind == "danger":
             assert world.ledger.accepted[key].decision in ("approve", "edit"), f"{key} ran unasked"
 
 
@@ -48,9 +50,9 @@ def check_settled(world: World) -> None:
     for consumer in (*world.consumers.values(), *world.refused):
         _check_consumer(world, consumer)
     for record in ledger.records:
-        if record.ended:
+        if record.ended and not record.checked:
+            record.checked = True
             _check_record(ledger, record)
-    ledger.records[:] = [record for record in ledger.records if not record.ended]
     for session_id in SESSIONS:
         check_messages(ledger, session_id, world.memory.messages(session_id))
     _check_tasks(world)
@@ -59,14 +61,18 @@ def check_settled(world: World) -> None:
 def check_asked(world: World, session_id: str) -> None:
     """The model is called only when whoever reads has taken everything and asks for more.
 
-    Not looked at when a child may have shown something meanwhile: the reader has that then, and the model is called.
+    What a child shows may come between, for it waits for nobody: the reader has that then, and the model is called.
     """
     reader, active = world.reader(session_id), world.ledger.active
-    if reader is None or reader.request_id != active[session_id].context.request_id:
+    if reader is None or not world.reads(reader):
         return
     stopping = reader.leaving or reader.cancels or active[session_id].stopped
-    if not stopping and not any(world.ledger.root(one) == session_id for one in active if one != session_id):
-        assert reader.asking, f"{session_id} calls the model though nobody asks"
+    if stopping or any(world.ledger.root(one) == session_id for one in active if one != session_id):
+        return
+    seen = [event.type for event in reader.events]
+    own = [kind for kind in seen if kind is not AgentEventType.CUSTOM]
+    assert own and own[-1] is AgentEventType.MODEL_STARTED, f"{session_id} calls the model before that was read"
+    assert reader.asking or seen[-1] is AgentEventType.CUSTOM, f"{session_id} calls the model though nobody asks"
 
 
 def check_messages(ledger: Ledger, session_id: str, messages: Sequence[AnyMessage]) -> None:
@@ -171,7 +177,8 @@ def _check_consumer(world: World, consumer: Consumer) -> None:
     assert not found or found[0].ended, f"{consumer.session_id} is not free"
     if not consumer.ended:
         return
-    (record,) = found
+    assert len(found) == 1, f"{len(found)} requests of one reader: {consumer.error!r}, {consumer.events}"
+    record = found[0]
     check_event_order(consumer.events)
     last = consumer.events[-1]
     assert last.type.value == f"run_{record.phase.value}"

@@ -49,6 +49,7 @@ class Record:
     inputs: list[str] = field(default_factory=list)
     returned: list[str] = field(default_factory=list)
     ended: bool = False
+    checked: bool = False
     messages: Sequence[AnyMessage] = ()
     #: ``stop()`` said that it stops the request now.
     stopped: bool = False

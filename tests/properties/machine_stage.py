@@ -244,15 +244,17 @@ async def exits(tag: str) -> str:
 
 
 @tool
-async def denied(tag: str) -> str:
-    """Never run."""
-    raise AssertionError("the policy denies this")
+async def denied(tag: str, context: ToolContext) -> str:
+    """Never run: the policy denies it."""
+    _entered(context)
+    return tag
 
 
 @tool
-async def hexed(tag: str) -> str:
+async def hexed(tag: str, context: ToolContext) -> str:
     """Never run: a hook fails first."""
-    raise AssertionError("its before_tool hook failed")
+    _entered(context)
+    return tag
 
 
 @tool

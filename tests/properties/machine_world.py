@@ -213,6 +213,11 @@ class World:
         consumer = self.consumers.get(session_id)
         return consumer if consumer is not None and not consumer.gone else None
 
+    def reads(self, reader: Consumer) -> bool:
+        """True when the session's request is the reader's: one that never asked may wait while another one runs."""
+        record = self.ledger.active.get(reader.session_id)
+        return record is not None and record.context.request_id == reader.request_id
+
     def readers(self) -> list[Consumer]:
         """Everybody who reads."""
         return [consumer for consumer in self.consumers.values() if not consumer.gone]

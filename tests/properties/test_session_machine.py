@@ -272,14 +272,18 @@ class SessionMachine(RuleBasedStateMachine):
             self.world.steps(then)
 
     def _check_request(self, session_id: str, request: ModelRequest) -> None:
-        check_messages(self.world.ledger, session_id, request.messages)
-        check_asked(self.world, session_id)
+        """Called by a model, where an error would only fail the request: it is kept for the invariant."""
+        try:
+            check_messages(self.world.ledger, session_id, request.messages)
+            check_asked(self.world, session_id)
+        except AssertionError as error:
+            self.world.faults.append(error)
 
     def _check_effects(self) -> None:
         """Whoever has stopped between two events has stopped the request before its next effect."""
         for session_id in SESSIONS:
             reader = self.world.reader(session_id)
-            if reader is None or reader.asking:
+            if reader is None or reader.asking or not self.world.reads(reader):
                 self.effects.pop(session_id, None)
                 continue
             now = (reader, reader.asked, self.world.ledger.effects[session_id])

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from zett_agent._checks import boolean, time_limit, whole_number
 from zett_agent._runtime.channel import Channel
+from zett_agent._runtime.equipment import checked_model
 from zett_agent._runtime.hooks import HookChain
 from zett_agent._runtime.inbox import Inbox
 from zett_agent._runtime.opening import FreshInput, Start
@@ -17,7 +18,7 @@ from zett_agent._runtime.repeats import RepeatGuard
 from zett_agent._runtime.run import Limits, ModelSettings, Run
 from zett_agent._runtime.transcript import Transcript
 from zett_agent._runtime.waitbook import Waitbook
-from zett_agent.config import AgentRunConfig
+from zett_agent.config import AgentRunConfig, checked_config
 from zett_agent.context import AgentPort, AgentRunContext, AgentState
 from zett_agent.exceptions import AgentProtocolError
 from zett_agent.extensions.events import MessageAppendedEvent
@@ -73,6 +74,8 @@ class RequestOptions:
     final_turn: bool | None = None
 
     def __post_init__(self) -> None:
+        checked_config(self.config)
+        checked_model(self.model)
         if self.on_wait != "hold":
             raise ValueError(f"on_wait must be 'hold', not {self.on_wait!r}")
         for name in ("max_iterations", "max_total_iterations"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from difflib import get_close_matches
 from functools import partial
 
 from zett_agent._failures import failure_text
@@ -24,10 +23,12 @@ from zett_agent.exceptions import (
 )
 from zett_agent.extensions.events import MessageTiming
 from zett_agent.json_types import copy_json
-from zett_agent.messages import ToolCall, ToolMessage
+from zett_agent.messages import ToolCall, ToolMessage, check_message
 from zett_agent.tools.agent_tool import AgentTool, Prepared, ToolResult
 from zett_agent.tools.current_call import CURRENT_CALL
+from zett_agent.tools.guidance import unknown_tool_text
 from zett_agent.tools.results import result_content, shorten
+from zett_agent.tools.threads import never_began
 
 #: Seconds that a timed-out async tool has for its own clean-up before it is left alone.
 TIMEOUT_GRACE = 2.0
@@ -82,7 +83,10 @@ class CallRun:
                     result, error, timing = await self._execute()
             self.settling = True
             if run.hooks.after_tool:
+                if live.id in run.started:
+                    run.started[live.id] = True
                 await each(run.hooks.after_tool, run.context, live, result, error)
+                check_message(result)
                 result.tool_call_id = self.call.id
             result.content = shorten(result.content, self._most_chars())
             try:
@@ -143,7 +147,7 @@ class CallRun:
         if self.call.error is not None:
             return None
         if self.tool is None:
-            live.error = _unknown(live.name, list(self._run.context.tools))
+            live.error = unknown_tool_text(live.name, self._run.context.tools)
             return None
         try:
             prepared = self.tool.prepare(live.arguments)
@@ -178,7 +182,7 @@ class CallRun:
         try:
             if self.tool is None or self.prepared is None:
                 raise self._fault()(live.error or "")
-            run.started[live.id] = None
+            run.started[live.id] = False
             if run.clock is not None:
                 run.clock.entered(live.id)
             CURRENT_CALL.set(scope)
@@ -187,6 +191,8 @@ class CallRun:
         except asyncio.CancelledError as error:
             scope.cancel()
             if self.batch.stopping or run.cancel_requested:
+                if never_began(error):
+                    run.started.pop(live.id, None)
                 raise
             return _failed(live, error), error
         except KeyboardInterrupt:
@@ -238,12 +244,6 @@ async def _awaited(work: Awaitable[ToolResult]) -> tuple[ToolResult, BaseExcepti
 
 def _failed(live: ToolCall, error: BaseException) -> ToolMessage:
     return ToolMessage(tool_call_id=live.id, name=live.name, content=failure_text(error), success=False)
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=3)
-    hint = f" Did you mean {', '.join(near)}?" if near else " Use one of the tools that are offered."
-    return f"There is no tool named {name!r}.{hint}"
 
 
 def _layer(

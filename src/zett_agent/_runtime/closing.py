@@ -22,6 +22,10 @@ from zett_agent.model import ModelUsage
 
 STOPPED_BEFORE = "Not run: the request was stopped first."
 STOPPED_WITHIN = "Stopped while it ran: what it had done by then, or still does, is not known."
+RESULT_LOST = "It ran to its end, but its result was lost: an extension that looked at it failed, or was stopped."
+
+#: By whether the handler of a call has ended; None when it was never entered.
+_UNSETTLED = {None: STOPPED_BEFORE, False: STOPPED_WITHIN, True: RESULT_LOST}
 
 
 async def complete(run: Run, answer: AssistantMessage) -> None:
@@ -75,7 +79,7 @@ async def _close_history(run: Run, error: BaseException | None) -> None:
     if run.partial is not None:
         await _append(run, run.partial, error)
     for call in run.transcript.open_calls:
-        result = failed_result(call, STOPPED_WITHIN if call.id in run.started else STOPPED_BEFORE)
+        result = failed_result(call, _UNSETTLED[run.started.get(call.id)])
         await _append(run, result, error)
         live = run.shown.pop(call.id, None)
         if live is not None:  # whoever saw it start sees it end

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from inspect import iscoroutinefunction
 
+from zett_agent._checks import has_method, instance
 from zett_agent._runtime.hooks import HookChain
+from zett_agent.events import ExtensionEvent
 from zett_agent.exceptions import AgentProtocolError
 from zett_agent.extensions.base import ActivePort, AgentExtension
 from zett_agent.extensions.internal_message import InternalMessageExtension
@@ -13,6 +16,10 @@ from zett_agent.extensions.steering import InboxFinder, SteeringExtension
 from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 from zett_agent.model import AgentModel
 from zett_agent.tools.base import AgentTool
+
+
+_ASYNC_HOOKS = frozenset(name for name in vars(AgentExtension) if iscoroutinefunction(getattr(AgentExtension, name)))
+_PLAIN_HOOKS = frozenset({"accept", "for_child", "forget", "open_waits", "request_finished", "request_started"})
 
 
 class Lineup:
@@ -63,14 +70,16 @@ def default_extensions(*, has_store: bool) -> Sequence[AgentExtension]:
 
 def checked_model(model: AgentModel | None) -> AgentModel | None:
     """``model`` as it is; TypeError when it cannot stream."""
-    if model is not None and not callable(getattr(model, "stream", None)):
-        raise TypeError(f"model must have a stream() method, see AgentModel; {type(model).__name__} has none")
+    if model is not None:
+        has_method("model", model, "stream", "AgentModel")
     return model
 
 
 def tools_by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
     """``tools`` by their names; ValueError for what is no tool, or a name that two have."""
     named: dict[str, AgentTool] = {}
+    if isinstance(tools, AgentTool) or not isinstance(tools, Iterable):
+        raise TypeError(f"tools must be a list of AgentTool objects, not a single {type(tools).__name__}")
     for tool in tools:
         if not isinstance(tool, AgentTool):
             raise ValueError(f"tools must hold AgentTool objects (see @tool), not {type(tool).__name__}")
@@ -82,7 +91,7 @@ def tools_by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
 
 def _check_extensions(extensions: Sequence[AgentExtension]) -> None:
     """TypeError for what is no list of extensions, ValueError for names that are blank, taken or reserved."""
-    if isinstance(extensions, AgentExtension):
+    if isinstance(extensions, AgentExtension) or not isinstance(extensions, Iterable):
         raise TypeError(f"extensions must be a list, not a single {type(extensions).__name__}")
     names: set[str] = set()
     for extension in extensions:
@@ -97,3 +106,25 @@ def _check_extensions(extensions: Sequence[AgentExtension]) -> None:
         if name in names | {"InternalMessageExtension", "SteeringExtension"}:
             raise ValueError(f"two extensions are named {name!r}; set a distinct .name on one")
         names.add(name)
+        _check_attributes(extension)
+        _check_hooks(extension)
+
+
+def _check_attributes(extension: AgentExtension) -> None:
+    """TypeError for what a class may set, and has set to what orders nothing or names no notifications."""
+    kind = type(extension).__name__
+    instance(f"priority of {kind}", extension.priority, int)
+    wanted: object = extension.subscribes
+    if not isinstance(wanted, tuple) or not all(isinstance(e, type) and issubclass(e, ExtensionEvent) for e in wanted):
+        raise TypeError(f"subscribes of {kind} must be a tuple of ExtensionEvent classes, not {wanted!r:.100}")
+
+
+def _check_hooks(extension: AgentExtension) -> None:
+    """A coroutine taken for an answer is an answer lost, and what cannot be awaited fails in the middle of a request."""
+    for hook in _ASYNC_HOOKS | _PLAIN_HOOKS:
+        own = getattr(extension, hook)
+        if getattr(own, "__func__", None) is getattr(AgentExtension, hook):
+            continue
+        if iscoroutinefunction(own) is not (hook in _ASYNC_HOOKS):
+            wanted = "async def" if hook in _ASYNC_HOOKS else "def, without async"
+            raise TypeError(f"{hook} of {type(extension).__name__} must be a function made with {wanted}")

@@ -19,13 +19,33 @@ from zett_agent.extensions.events import (
     ReasoningStartedEvent,
 )
 from zett_agent.messages import AssistantMessage
-from zett_agent.model import ModelEvent, ModelEventType, ModelResponse, ServerToolResult
+from zett_agent.model import (
+    ModelEvent,
+    ModelEventType,
+    ModelResponse,
+    ServerToolCall,
+    ServerToolInputDelta,
+    ServerToolResult,
+    ToolCallDelta,
+)
 from zett_agent.stop import StopInfo, StopReason
 
 _TEXT = ModelEventType.TEXT_DELTA
 _TEXT_OUT = AgentEventType.TEXT_DELTA
 _GENERATING = AgentPhase.GENERATING
 _SERVER_FAILED = AgentEventType.SERVER_TOOL_FAILED
+
+#: What each model event carries, and where.
+_CARRIED: dict[ModelEventType, tuple[str, type]] = {
+    ModelEventType.TEXT_DELTA: ("delta", str),
+    ModelEventType.REASONING_DELTA: ("delta", str),
+    ModelEventType.TOOL_CALL_DELTA: ("tool_call_delta", ToolCallDelta),
+    ModelEventType.SERVER_TOOL_STARTED: ("server_tool_call", ServerToolCall),
+    ModelEventType.SERVER_TOOL_INPUT_DELTA: ("server_tool_input_delta", ServerToolInputDelta),
+    ModelEventType.SERVER_TOOL_COMPLETED: ("server_tool_result", ServerToolResult),
+    ModelEventType.SERVER_TOOL_FAILED: ("server_tool_result", ServerToolResult),
+    ModelEventType.RESPONSE: ("response", ModelResponse),
+}
 
 _ENDS = {
     AgentEventType.REASONING_STARTED: AgentEventType.REASONING_COMPLETED,
@@ -164,11 +184,10 @@ class Output:
                 await self._server_tool(event)
 
     async def _respond(self, event: ModelEvent) -> None:
-        if not isinstance(event.response, ModelResponse):
-            given = type(event.response).__name__
-            raise AgentProtocolError(f"the model's response event must hold a ModelResponse, not {given}")
-        if not all(map(_is_text, self._text)):
-            raise AgentProtocolError("the model has sent a delta that is no text")
+        try:
+            "".join(self._text)  # once for all pieces: the hot path looks at none
+        except TypeError as error:
+            raise AgentProtocolError(f"the model has sent a delta that is no text: {error}") from None
         if self._server_calls:
             raise AgentProtocolError(f"the model responded while server tools run: {', '.join(self._server_calls)}")
         await self._pass(closes_content=True)
@@ -219,10 +238,9 @@ class Output:
             self._server_calls[call.id] = call.name
         elif delta is not None:
             self._server_call(delta.call_id)
-        elif result is not None:
-            self._end_server_call(result)
         else:
-            raise AgentProtocolError(f"the model event {event.type.value} carries nothing")
+            assert result is not None, "every event carries what its type says"
+            self._end_server_call(result)
         await self._run.tell(
             AgentEventType(event.type.value),
             server_tool_call=call,
@@ -247,9 +265,11 @@ def _check_event(event: object) -> None:
         raise AgentProtocolError(f"a model must yield ModelEvent objects, not {type(event).__name__}")
     wanted = _CARRIED.get(event.type)
     if wanted is None:
-        raise AgentProtocolError(f"a model event has a type of ModelEventType, not {event.type!r:.100}")
+        raise AgentProtocolError(f"the type of a model event must be a ModelEventType, not {event.type!r:.100}")
     field, kind = wanted
     carried = getattr(event, field)
+    if carried is None:
+        raise AgentProtocolError(f"the model event {event.type.value} carries nothing: it needs its {field}")
     if not isinstance(carried, kind):
-        name = event.type.value
-        raise AgentProtocolError(f"{field} of a {name} event must be {kind.__name__}, not {type(carried).__name__}")
+        given = type(carried).__name__
+        raise AgentProtocolError(f"{field} of the model event {event.type.value} must be {kind.__name__}, not {given}")

@@ -107,8 +107,8 @@ class Run:
     truncated_turns: int = 0
     unknown_turns: int = 0
     executing: int = 0
-    #: Calls whose handler was entered and whose result is not in the history yet.
-    started: dict[str, None] = field(default_factory=dict)  # as a set, but an empty one takes a third of the memory
+    #: Calls whose handler was entered and whose result is not in the history yet, and whether the handler has ended.
+    started: dict[str, bool] = field(default_factory=dict)
     #: Calls whose TOOL_STARTED was shown and whose end was not.
     shown: dict[str, ToolCall] = field(default_factory=dict)
     partial: AssistantMessage | None = None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from zett_agent.exceptions import ToolTimeoutError
+from zett_agent.json_types import copy_json
 from zett_agent.waits import ExternalEvent, Wait, WaitState
 
 
@@ -160,7 +161,8 @@ class Waitbook:
                 if payload.get("session_id", wait.session_id) != wait.session_id:
                     continue
                 if wait.question is None and payload.get(wait.correlation_field) == wait.id:
-                    ticket.wait = replace(wait, event_name=event_name, question=dict(payload))
+                    # Apart from the event, which its consumer may edit.
+                    ticket.wait = replace(wait, event_name=event_name, question=_apart(payload))
                     return ticket
         return None
 
@@ -171,6 +173,14 @@ class Waitbook:
                 return None
             ticket.state, ticket.answer = state, event
             return ticket
+
+
+def _apart(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy that shares no list and no object with ``payload``, unless that is in itself."""
+    try:
+        return {key: copy_json(value) for key, value in payload.items()}
+    except RecursionError:
+        return dict(payload)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -76,7 +76,7 @@ class AskUserEvent(AgentEvent):
             "session_id": session_id,
             _CORRELATION: call.id,
             "question": request.question,
-            "options": request.options or [],
+            "options": list(request.options or ()),
             "allow_multiple": request.allow_multiple,
             "response_event": ASK_USER_RESPONSE_EVENT_NAME,
         }
@@ -105,6 +105,8 @@ class AskUserExtension(ExternalEventExtension):
         if default is not None and timeout is None:
             raise ValueError("default is what answers when the timeout is over; give a timeout, too")
         self.default = json_object({"default": default}, field_name="default")["default"]
+        # Of open questions with options, when those are strict: whoever shows a question may edit what it shows.
+        self._choices: dict[tuple[str, str], AskUserRequest] = {}
         self._tool = self._make_tool()
 
     async def on_tool(self, context: AgentRunContext) -> None:
@@ -120,18 +122,25 @@ class AskUserExtension(ExternalEventExtension):
         except ValidationError:
             return  # another hook changed the arguments; the runtime checks them again and says what is wrong
         default = self._default_answer(call.id, request)
+        key, strict = (context.session_id, call.id), False
         try:
             async with self._wait_for_external_event(context, call.id, timeout=self.timeout, default=default):
+                if self.strict_options:
+                    self._choices[key], strict = request, True
                 await context.emit(AskUserEvent(context.session_id, call, request))
                 del request  # the wait may be long, and many may wait
         except ToolTimeoutError:
             call.error = f"Nobody answered within {self.timeout:g} seconds, and no default answer fits."
+        finally:
+            if strict:
+                del self._choices[key]
 
     def validate_answer(self, wait: Wait, event: ExternalEvent) -> bool:
         """With ``strict_options`` and a question that has options: is the answer among them?"""
-        question = wait.question or {}
-        options = question.get("options", [])
-        return self._fits(event.payload, options, allow_multiple=bool(question.get("allow_multiple")))
+        asked = self._choices.get((wait.session_id, wait.id))
+        if asked is None:
+            return True
+        return self._fits(event.payload, asked.options or [], allow_multiple=asked.allow_multiple)
 
     def _fits(self, payload: Mapping[str, Any], options: Sequence[str], *, allow_multiple: bool) -> bool:
         if not self.strict_options or not options:

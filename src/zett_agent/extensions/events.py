@@ -8,7 +8,7 @@ from time import monotonic_ns
 from typing import Self
 
 from zett_agent.events import AgentPhase, CompactionEvent, ExtensionEvent
-from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, UserMessage
+from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, UserMessage, check_message
 from zett_agent.model import ModelUsage
 
 __all__ = [
@@ -88,6 +88,7 @@ class InternalMessageEvent(ExtensionEvent):
     def __post_init__(self) -> None:
         if not isinstance(self.message, AgentMessage):
             raise TypeError(f"message must be an AgentMessage, not {type(self.message).__name__}")
+        check_message(self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class SteeringMessageEvent(ExtensionEvent):
     def __post_init__(self) -> None:
         if not isinstance(self.message, UserMessage):
             raise TypeError(f"message must be a UserMessage, not {type(self.message).__name__}")
+        check_message(self.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.events import ExtensionEvent, RunCancelledEvent
-from zett_agent.json_types import copy_json
+from zett_agent.json_types import is_too_deep, json_object
 from zett_agent.tools.base import current_tool_call_id
 from zett_agent.waits import ExternalEvent, Wait
 
@@ -90,7 +90,10 @@ class ExternalEventExtension(AgentExtension):
         return answer
 
     def accept(self, config: AgentRunConfig | None, event: ExternalEvent) -> bool:
-        """Take the first matching answer; everything else (stale, duplicate, malformed, mis-addressed) is refused."""
+        """Take the first matching answer; everything else (stale, duplicate, malformed, mis-addressed) is refused.
+
+        Malformed is a payload that is no strict JSON, or nested more than 100 deep: no model could be told of it.
+        """
         if config is None or config.session_id is None:
             return False
         wait_id = event.payload.get(self.correlation_field)
@@ -101,9 +104,12 @@ class ExternalEventExtension(AgentExtension):
         if config.request_id is not None and config.request_id != wait.request_id:
             return False
         try:
-            kept = replace(event, payload=copy_json(event.payload))  # the caller may use its dict again
-        except RecursionError:  # it is in itself, or no model could read it
+            payload = json_object(event.payload, field_name="payload")  # a copy: the caller may use its dict again
+        except (ValueError, RecursionError):
             return False
+        if is_too_deep(payload):
+            return False
+        kept = replace(event, payload=payload)
         return self.validate_answer(wait, kept) and book.answer(wait.id, kept)
 
     async def on_event(self, context: AgentRunContext, event: ExtensionEvent) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from zett_agent._checks import whole_number
+from zett_agent._checks import instance, time_limit, whole_number
 from zett_agent._failures import failure_text
 from zett_agent._runtime.resumption import FINAL_TURN
 from zett_agent._runtime.supervisor import start_task, stop_tasks
@@ -99,7 +99,7 @@ class GoalExtension(AgentExtension):
     """Runs requests in goal mode: each answer is evaluated, and the model goes on until its goal is reached.
 
     A ``goal_mode`` event arms the request that its config names, or else the session's next one, for
-    ``arming_seconds``. ``definition`` is the evaluator, a subagent that sees the goal and the answer only; what the
+    ``arming_seconds``; with ``{"enabled": False}`` it takes that back. ``definition`` is the evaluator, a subagent that sees the goal and the answer only; what the
     agent's extensions hand on to children holds for it, so a permission policy must let it call
     ``report_goal_evaluation``. CUSTOM events ``goal_evaluating``, ``goal_evaluated``, ``goal_waiting`` and, once,
     ``goal_finished`` (see ``GoalState``) tell how it goes. An evaluator that does not decide within
@@ -120,9 +120,11 @@ class GoalExtension(AgentExtension):
         max_decision_retries: int = 3,
         arming_seconds: float = 3600.0,
     ) -> None:
-        self.definition = definition
+        self.definition = None if definition is None else instance("definition", definition, SubAgentDefinition)
         self.max_iterations = whole_number("max_iterations", max_iterations, 1)
         self.max_decision_retries = whole_number("max_decision_retries", max_decision_retries, 0)
+        if arming_seconds is None or time_limit("arming_seconds", arming_seconds) is None:
+            raise ValueError("arming_seconds must be a finite number of seconds above 0, not None")
         self._arming = Arming(arming_seconds)
         self._evaluators = Evaluators(self.max_decision_retries)
         self._goals: dict[AgentRunContext, _Goal] = {}
@@ -132,6 +134,8 @@ class GoalExtension(AgentExtension):
         if config is None or config.session_id is None:
             return False
         if event.name == GOAL_MODE_EVENT_NAME:
+            if event.payload.get("enabled") is False:
+                return self._arming.disarm(config.session_id, config.request_id)
             return self._arming.arm(config.session_id, config.request_id)
         if event.name == STEERING_MESSAGE_EVENT_NAME:
             self._wake(config.session_id)

@@ -118,6 +118,8 @@ class PermissionExtension(ExternalEventExtension):
         super().__init__(response_event_name=PERMISSION_RESPONSE_EVENT_NAME, correlation_field=_CORRELATION)
         self.policy = checked_policy(policy)
         self.default = PermissionDecision(default)
+        if approve is not None and not callable(approve):
+            raise TypeError(f"approve must be a callable or None, not {type(approve).__name__}")
         self.approve = approve
         self.timeout = time_limit("timeout", timeout)
         self._grants: dict[AgentRunContext, dict[str, _Grant]] = {}

@@ -63,6 +63,10 @@ def _message(event: ExternalEvent) -> UserMessage | None:
     content, message = event.payload.get("content"), event.payload.get("message")
     if isinstance(content, str) and content.strip():
         return UserMessage(content=content)
-    if isinstance(message, UserMessage) and not is_blank(message):
-        return copy_user_message(message)
-    return None
+    if not isinstance(message, UserMessage):
+        return None
+    try:
+        own = copy_user_message(message)
+    except (TypeError, RecursionError):  # it was changed since it was made, and cannot be sent any more
+        return None
+    return None if is_blank(own) else own

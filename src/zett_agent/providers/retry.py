@@ -34,7 +34,7 @@ class AttemptFailed(Exception):
     """Carries a Failure from an attempt to the retry loop; it never leaves this package."""
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(str(failure.error))
+        super().__init__(failure)
         self.failure = failure
 
 

@@ -48,11 +48,17 @@ def decode_tool_arguments(payload: str | None) -> dict[str, Any]:
     decoded twice. Anything else that is not exactly one JSON object raises ToolArgumentsError, in words for the model.
     """
     value = _decode(payload)
-    if isinstance(value, str):
+    if isinstance(value, str) and _may_be_json(value):
         value = _decode(value)
     if not isinstance(value, dict):
         raise ToolArgumentsError(f"The arguments must be one JSON object, not {_json_kind(value)}; send it again.")
     return value
+
+
+def _may_be_json(text: str) -> bool:
+    """Whether a string was meant as an object, or as none; what is only text is told apart from broken JSON."""
+    text = text.strip()
+    return text in ("", "null") or text.startswith(("{", "[", '"'))
 
 
 def tool_call_from_arguments(call_id: str, name: str, payload: str | None) -> ToolCall:

@@ -11,6 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pydantic_core import ValidationError
 
+from zett_agent._checks import boolean
 from zett_agent._failures import failure_text
 from zett_agent.exceptions import ToolArgumentsError
 from zett_agent.tools.agent_tool import AgentTool, Prepared, ToolExecutionMode
@@ -139,6 +140,8 @@ def tool(
     schema. A plain function runs in a thread. ``timeout`` is in seconds; ``strict`` turns coercion ("3" to 3) off.
     Raises ValueError for a function that cannot be a tool, naming what is wrong with it.
     """
+
+    boolean("strict", strict)
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
         doc = parse_docstring(function.__doc__)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from zett_agent.tools.agent_tool import AgentTool
+
+#: Characters of a made-up name that are repeated, and names that are compared with it: comparing is slow.
+_MOST_REPEATED = 100
+_MOST_COMPARED = 16
 
 
 def render_tool_guidance(
@@ -55,6 +60,25 @@ def render_tool_search_text(tool: AgentTool) -> str:
     described = [schema["description"] for schema in properties if "description" in schema]
     parts = [tool.name.replace("_", " "), tool.description, *described, tool.snippet, *tool.guidelines]
     return "\n".join(part for part in parts if part)
+
+
+def unknown_tool_text(name: str, known: Collection[str]) -> str:
+    """What a model is told that named a tool which does not exist: quick and short, however many and long the names."""
+    shown = name if len(name) <= _MOST_REPEATED else f"{name[:_MOST_REPEATED]}..."
+    near = get_close_matches(name, _alike(name, known), n=3)
+    hint = f" Did you mean {', '.join(near)}?" if near else " Use one of the tools that are offered."
+    return f"There is no tool named {shown!r}.{hint}"
+
+
+def _alike(name: str, known: Collection[str]) -> list[str]:
+    """The few names that may be meant: of a similar length, and first those that begin or end in the same way."""
+    size = len(name)
+    alike = [other for other in known if 2 * abs(len(other) - size) <= size]
+    if len(alike) > _MOST_COMPARED:
+        starts = [name[: size * part // 4] for part in (1, 2, 3)]
+        end = name[size * 3 // 4 :]
+        alike.sort(key=lambda other: -sum(map(other.startswith, starts)) - other.endswith(end))
+    return alike[:_MOST_COMPARED]
 
 
 def _bullets(lines: Iterable[str]) -> list[str]:

@@ -7,6 +7,7 @@ that wait for each other stop for ever), a cancelled call keeps its thread, and 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections import deque
@@ -18,6 +19,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _IDLE_SECONDS = 10.0
+_LOG = logging.getLogger("zett_agent")
+_NEVER_BEGAN = "the function never began: it waited for a thread"
 
 
 class _Job(Generic[T]):
@@ -69,7 +72,8 @@ class WorkerPool:
     At most ``size`` threads do work that somebody waits for. A function whose waiter was cancelled is abandoned: its
     result is dropped, and as it may never return, another thread may take its place. There are never more than
     ``2 * size`` threads: once ``size`` abandoned functions are stuck, each further one costs a place until it returns.
-    Threads start on demand and end when idle; the end of the process waits for none.
+    When they all are held that way, that is logged. Threads start on demand and end when idle; the end of the process
+    waits for none.
     """
 
     def __init__(self, size: int = 64, *, idle_seconds: float = _IDLE_SECONDS) -> None:
@@ -82,18 +86,22 @@ class WorkerPool:
         self._threads = 0
         self._idle = 0  # threads between two jobs, whether they wait already or are still on their way
         self._abandoned = 0
+        self._told = False  # that every thread is held by an abandoned function; until one of them returns
 
     async def run(self, function: Callable[[], T]) -> T:
         """Run ``function`` in a thread, in a copy of the caller's context; return its result or raise its error.
 
-        When the caller is cancelled before the function began, it never runs; when it runs, it is abandoned.
+        When the caller is cancelled before the function began, it never runs (see ``never_began``); when it runs, it is
+        abandoned.
         """
         job = _Job(function, asyncio.get_running_loop())
         self._submit(job)
         try:
             await job.done
-        finally:
-            self._leave(job)
+        except BaseException as stopped:
+            if self._leave(job):
+                stopped.add_note(_NEVER_BEGAN)  # no class of its own: ``asyncio.timeout`` takes no other CancelledError
+            raise
         return job.outcome()
 
     def _submit(self, job: _Job[T]) -> None:
@@ -104,6 +112,8 @@ class WorkerPool:
             except RuntimeError:
                 self._queue.remove(job)  # type: ignore[arg-type]
                 raise
+            stuck = self._newly_stuck()
+        self._warn(stuck)
 
     def _staff(self) -> None:
         """See to it that somebody takes the newest job of the queue, within the bounds.
@@ -122,16 +132,36 @@ class WorkerPool:
             self._threads += 1
             self._idle += 1
 
-    def _leave(self, job: _Job[T]) -> None:
-        """The waiter goes; what it waited for is done, or not begun, or abandoned."""
+    def _leave(self, job: _Job[T]) -> bool:
+        """The waiter goes; what it waited for is done, or abandoned, or, True, has never begun."""
+        stuck = 0
         with self._changed:
             if job.state == "queued":
                 self._queue.remove(job)  # type: ignore[arg-type]
-            elif job.state == "running":
+                return True
+            if job.state == "running":
                 job.state = "abandoned"
                 self._abandoned += 1
                 if self._queue:
                     self._staff()
+                stuck = self._newly_stuck()
+        self._warn(stuck)
+        return False
+
+    def _newly_stuck(self) -> int:
+        """How many threads there are, when a job waits, no thread will take it soon, and nobody was told of that."""
+        if self._told or not self._queue or self._abandoned < self._threads:
+            return 0
+        self._told = True
+        return self._threads
+
+    def _warn(self, stuck: int) -> None:
+        if stuck:
+            _LOG.warning(
+                "all %d threads for plain functions are held by calls that were given up (timed out or stopped) and do "
+                "not return; every further call of a plain function waits",
+                stuck,
+            )
 
     def _work(self) -> None:
         while (job := self._take()) is not None:
@@ -159,6 +189,7 @@ class WorkerPool:
             abandoned, job.state = job.state == "abandoned", "done"
             if abandoned:
                 self._abandoned -= 1
+                self._told = False
                 if self._threads - self._abandoned > self._size:
                     self._threads -= 1
                     return False
@@ -166,6 +197,11 @@ class WorkerPool:
         if not abandoned:
             job.announce()
         return True
+
+
+def never_began(stopped: BaseException) -> bool:
+    """Whether this cancel reached a function that still waited for its thread in ``WorkerPool.run``."""
+    return _NEVER_BEGAN in getattr(stopped, "__notes__", ())
 
 
 _shared: tuple[int, WorkerPool] | None = None

@@ -139,12 +139,19 @@ def test_core_32_what_is_not_json_is_refused_by_name() -> None:
             encode_message(message)
 
 
+def edited(message: AnyMessage, **fields: object) -> AnyMessage:
+    """A message that somebody has changed since it was made."""
+    for name, value in fields.items():
+        setattr(message, name, value)
+    return message
+
+
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (UserMessage(content=cast("Any", None)), "content must be a string or a list of parts, not NoneType"),
-        (UserMessage(content=cast("Any", ["x"])), r"content\[0\] must be TextContent or ImageContent, not str"),
-        (SystemMessage(content=cast("Any", b"")), "content must be a string, not bytes"),
+        (edited(UserMessage(content=""), content=None), "content must be a string or a list of parts, not NoneType"),
+        (edited(UserMessage(content=""), content=["x"]), r"content\[0\] must be TextContent or ImageContent, not str"),
+        (edited(SystemMessage(content=""), content=b""), "content must be a string, not bytes"),
         (AssistantMessage(model=cast("Any", 1)), "model must be a string, not int"),
         (AgentMessage(content="", persist=cast("Any", 1)), "persist must be True or False, not int"),
         (AgentMessage(content="", attributes=cast("Any", [])), "attributes must be an object, not list"),

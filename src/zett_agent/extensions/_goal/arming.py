@@ -36,6 +36,12 @@ class Arming:
                 self._until.popitem(last=False)
             return True
 
+    def disarm(self, session_id: str, request_id: str | None) -> bool:
+        """Take back what ``arm`` did; False when nothing is armed."""
+        with self._lock:
+            self._forget(monotonic())
+            return self._until.pop((session_id, request_id), None) is not None
+
     def take(self, session_id: str, request_id: str) -> bool:
         """The request begins: was it armed, by its name or as the session's next one?"""
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -65,6 +65,8 @@ class PermissionRule:
     def __post_init__(self) -> None:
         if not isinstance(self.tool, str) or not self.tool.strip():
             raise ValueError("tool must be a name or a pattern, not blank")
+        if self.when is not None and not callable(self.when):
+            raise TypeError(f"when must be a callable or None, not {type(self.when).__name__}")
         object.__setattr__(self, "decision", PermissionDecision(self.decision))
 
     def matches(self, request: PermissionRequest) -> bool:
@@ -87,6 +89,9 @@ def checked_policy(policy: PermissionPolicy) -> PermissionPolicy:
     """The policy, rules as a tuple; TypeError when it is neither a callable nor rules."""
     if callable(policy):
         return policy
+    given: object = policy
+    if isinstance(given, PermissionRule) or not isinstance(given, Iterable):
+        raise TypeError(f"a policy is a callable or a sequence of PermissionRule, not a single {type(given).__name__}")
     rules = tuple(policy)
     for rule in rules:
         if not isinstance(rule, PermissionRule):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zett_agent._checks import whole_number
+from zett_agent._checks import has_method, whole_number
 from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 from zett_agent.model import AgentModel, ReasoningEffort
@@ -21,7 +21,8 @@ class SubAgentDefinition:
     """A kind of subagent: what it is for, and the agent that each child of this kind is.
 
     The extensions are shared by all children of the kind. Raises ValueError for a name that is not lower case with
-    digits, ``_`` and ``-``, for blank texts, for ``max_iterations`` below 1 and for tools of the same name.
+    digits, ``_`` and ``-``, for blank texts, for ``max_iterations`` below 1 and for tools of the same name, TypeError for
+    what is no model, tool or extension.
     """
 
     name: str
@@ -40,9 +41,17 @@ class SubAgentDefinition:
             if not isinstance(value := getattr(self, field), str) or not value.strip():
                 raise ValueError(f"{field} of the subagent {self.name!r} must not be blank")
         whole_number("max_iterations", self.max_iterations, 1)
+        has_method("model", self.model, "stream", "AgentModel")
+        _check_list("tools", self.tools, AgentTool)
+        _check_list("extensions", self.extensions, AgentExtension)
         names = [offered.name for offered in self.tools]
         if len(set(names)) != len(names):
             raise ValueError(f"tools of the subagent {self.name!r} have the same name: {', '.join(names)}")
+
+
+def _check_list(name: str, given: object, kind: type) -> None:
+    if not isinstance(given, Sequence) or not all(isinstance(item, kind) for item in given):
+        raise TypeError(f"{name} must be a list of {kind.__name__} objects, not {given!r:.100}")
 
 
 _REASONING = (

@@ -64,6 +64,9 @@ class Offer:
 
 
 def _by_name(subagents: Sequence[SubAgentDefinition]) -> Mapping[str, SubAgentDefinition]:
+    given: object = subagents
+    if not isinstance(given, Sequence) or not all(isinstance(item, SubAgentDefinition) for item in given):
+        raise TypeError(f"subagents must be a list of SubAgentDefinition objects, not {given!r:.100}")
     named = {definition.name: definition for definition in subagents}
     if not named:
         raise ValueError("subagents must not be empty; leave it out for the built-in profiles")
