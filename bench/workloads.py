@@ -170,6 +170,8 @@ async def waiting_session_bytes(sessions: int) -> float:
         tasks = [asyncio.create_task(_read(stream)) for stream in streams]
         while len(agent.pending_waits()) < len(names):
             await asyncio.sleep(0)
+        for _ in range(30):  # until every question is read, too
+            await asyncio.sleep(0)
         return tasks
 
     async def answer_all(tasks: list[asyncio.Task[None]]) -> None:

@@ -42,7 +42,7 @@ def instance(name: str, value: object, kind: type[T]) -> T:
 def has_method(name: str, value: object, method: str, protocol: str) -> None:
     """TypeError unless ``value`` has that method; ``protocol`` names what it should be."""
     if not callable(getattr(value, method, None)):
-        raise TypeError(f"{name} must have a {method}() method, see {protocol}; {type(value).__name__} has none")
+        raise TypeError(f"{name} must have the method {method}(), see {protocol}; {type(value).__name__} has none")
 
 
 def is_finite(value: object) -> TypeIs[int | float]:

@@ -8,10 +8,10 @@ from typing import Any, Literal, Self, TypedDict
 
 from typing_extensions import Unpack
 
-from zett_agent._checks import boolean, has_method, instance, time_limit, whole_number
+from zett_agent._checks import boolean, instance, time_limit, whole_number
 from zett_agent._runtime.assembly import RequestOptions, assemble
 from zett_agent._runtime.bridge import SyncObject, SyncRuntime
-from zett_agent._runtime.equipment import Lineup, checked_model, default_extensions, tools_by_name
+from zett_agent._runtime.equipment import Lineup, checked_model, checked_store, default_extensions, tools_by_name
 from zett_agent._runtime.execute import finished, leaving, produce, stop_requests
 from zett_agent._runtime.hooks import HookChain, tell
 from zett_agent._runtime.opening import Compaction, FreshInput, Inspection, InternalInput, Resumption, Start
@@ -128,9 +128,7 @@ class Agent:
         self.deadline_counts_waits = boolean("deadline_counts_waits", deadline_counts_waits)
         self.final_turn = boolean("final_turn", final_turn)
         self.tools = tools_by_name(tools)
-        if store is not None:
-            has_method("store", store, "append", "SessionStore")
-        self._store = store
+        self._store = checked_store(store)
         self._sessions = Sessions()
         own = default_extensions(has_store=store is not None) if extensions is None else extensions
         self._lineup = Lineup(self, own, self._sessions.inbox)
@@ -286,17 +284,17 @@ class Agent:
     ) -> AsyncGenerator[AgentEvent, None]:
         beginning = start if isinstance(start, Start) else _fresh(start)
         config = self._sessions.resolve(options.config)
-        await leaving(self._sessions.holder(config))
+        holder = self._sessions.holder(config)
+        if holder is not None:
+            await leaving(holder)
         run = self._open(config, beginning, options)
         channel = run.channel
         produce(run, beginning, self._store)  # owned by this generator: see ``finished``
         try:
-            while True:
+            while await channel.more():
                 for event in channel.take():
                     yield event
-                run.check_loop()
-                if not await channel.more():
-                    break
+                del event  # the wait for the next one may be long
         finally:
             try:
                 await finished(run, beginning, self._store)
@@ -326,9 +324,12 @@ class Agent:
         """The request is over, or can never be: give the session free. A second time does nothing."""
         if not self._sessions.release(run):
             return
-        if not run.phase.ended:
+        ended = run.phase.ended
+        if not ended:
             run.phase.move(AgentPhase.CANCELLED)
         tell(run.hooks.request_finished, run.context)
+        if ended:
+            run.part()
 
 
 async def drain(stream: AsyncIterator[AgentEvent]) -> AssistantMessage:

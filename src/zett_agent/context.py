@@ -15,8 +15,8 @@ from zett_agent._runtime.transcript import History, Transcript
 from zett_agent._runtime.waitbook import Ticket, Waitbook
 from zett_agent.config import AgentRunConfig
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase, ExtensionEvent
-from zett_agent.exceptions import AgentProtocolError
-from zett_agent.extensions.events import MessageTiming
+from zett_agent.exceptions import AgentProtocolError, InputRefusedError
+from zett_agent.extensions.events import InternalMessageEvent, MessageTiming
 from zett_agent.json_types import JsonValue, is_flat_json, json_object
 from zett_agent.messages import AgentMessage, AnyMessage, AssistantMessage, SystemMessage, UserMessage, check_message
 from zett_agent.model import AgentModel, ModelUsage, ServerToolDefinition
@@ -83,6 +83,30 @@ class RunPort(Protocol):
         ...
 
 
+class _Over:
+    """In the place of a request that is over: there is nobody left to be told, and no log to write to."""
+
+    home: asyncio.AbstractEventLoop | None = None
+
+    def show_soon(self, event: AgentEvent) -> None:
+        pass
+
+    async def publish(self, event: ExtensionEvent, target: str | None = None) -> None:
+        if isinstance(event, InternalMessageEvent):  # input is never swallowed
+            raise InputRefusedError("the request is over and takes no internal message any more")
+
+    async def emit(self, event: AgentEvent) -> None:
+        pass
+
+    async def record_message(
+        self, message: AnyMessage, timing: MessageTiming | None = None, usage: ModelUsage | None = None
+    ) -> None:
+        pass
+
+    async def record_wait(self, ticket: Ticket) -> None:
+        pass
+
+
 class AgentState:
     """A request as seen from outside: its phase and its messages."""
 
@@ -147,7 +171,7 @@ class AgentRunContext(Injected):
     async def emit(self, event: AgentEvent) -> None:
         """Show a CUSTOM or COMPACTION event to the stream's consumer; other types raise AgentProtocolError.
 
-        From any event loop. Parks only when the consumer is far behind, and drops the event when there is none any more.
+        From any event loop. Parks only when the consumer is far behind; without a consumer the event is dropped.
         """
         instance("event", event, AgentEvent)
         if event.session_id != self.session_id:
@@ -243,6 +267,10 @@ class AgentRunContext(Injected):
     async def record_wait(self, ticket: Ticket) -> None:
         """Log what happened to a wait; for extensions that hold calls."""
         await self._port.record_wait(ticket)
+
+    def part(self) -> None:
+        """The request is over: what is said from now on reaches nobody, and whoever keeps this keeps nothing more."""
+        self._port = _Over()
 
     def pending_waits(self) -> tuple[Wait, ...]:
         """The questions of this request that are open."""

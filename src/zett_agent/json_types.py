@@ -19,7 +19,7 @@ FOREIGN_DEPTH = 100
 
 _MAX_INTEGER = 10**4300  # Python's own default limit for an integer in text
 _ATOMS = frozenset({str, int, float, bool, type(None)})
-_PLAIN = frozenset({str, bool, type(None)})
+_PLAIN = frozenset({bool, type(None)})
 _NUMBERS = frozenset({int, float})
 _USUAL = 1e18
 _LONE = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
@@ -62,9 +62,12 @@ def is_flat_json(value: Mapping[Any, object]) -> bool:
     """Is this an object of usual atoms? That says it is strict JSON, quickly; False says nothing."""
     for key, item in value.items():
         kind = type(item)
+        if type(key) is not str:
+            return False
+        if kind is str or kind in _PLAIN:
+            continue
         # NaN and infinity are within no bounds, and an integer of more digits than text may have is not, either.
-        usual = kind in _PLAIN or (kind in _NUMBERS and -_USUAL < item < _USUAL)  # type: ignore[operator]
-        if not usual or type(key) is not str:
+        if kind not in _NUMBERS or not -_USUAL < item < _USUAL:  # type: ignore[operator]
             return False
     return True
 

@@ -193,8 +193,9 @@ class ModelResponse:
     stop: StopInfo | None = None
 
     def __post_init__(self) -> None:
-        instance("message", self.message, AssistantMessage)
-        if self.finish_reason is not None:
+        if type(self.message) is not AssistantMessage:
+            instance("message", self.message, AssistantMessage)
+        if self.finish_reason is not None and type(self.finish_reason) is not str:
             instance("finish_reason", self.finish_reason, str)
         if self.stop is not None:
             instance("stop", self.stop, StopInfo)

@@ -24,6 +24,7 @@ from zett_agent.testing import EventRecorder, HookRecorder, call, stall, text
 from zett_agent.tools.base import tool
 
 BEFORE = "failed: Not run: the request was stopped first."
+LOST = "failed: It ran to its end, but its result was lost: an extension that looked at it failed, or was stopped."
 WITHIN = "failed: Stopped while it ran: what it had done by then, or still does, is not known."
 
 
@@ -164,7 +165,7 @@ async def test_cancelling_within_a_hook_of_a_call_closes_the_call(hook: str) -> 
     with suppress(asyncio.CancelledError):
         await request
     stage.check_messages()
-    assert story(stage.agent.state.messages)[-1] == f"tool a {BEFORE if hook == 'before_tool' else WITHIN}"
+    assert story(stage.agent.state.messages)[-1] == f"tool a {BEFORE if hook == 'before_tool' else LOST}"
 
 
 async def test_cancelling_within_on_error_does_not_undo_the_failure() -> None:

@@ -16,7 +16,7 @@ from zett_agent.testing import ScriptedModel, text
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"model": "gpt-4"}, r"model must have a stream\(\) method, see AgentModel; str has none"),
+        ({"model": "gpt-4"}, r"model must have the method stream\(\), see AgentModel; str has none"),
         ({"extensions": AskUserExtension()}, "extensions must be a list, not a single AskUserExtension"),
         ({"extensions": [AskUserExtension]}, "not the class AskUserExtension"),
         ({"extensions": ["ask_user"]}, "extensions must hold AgentExtension objects, not str"),

@@ -103,7 +103,8 @@ async def test_core_13_after_tool_failing_closes_its_call_and_keeps_its_siblings
     assert outcome.story == [
         "user hi",
         "assistant -> add(a), add(b)",
-        "tool a failed: Stopped while it ran: what it had done by then, or still does, is not known.",
+        "tool a failed: It ran to its end, but its result was lost: an extension that looked at it failed, "
+        "or was stopped.",
         "tool b ok: 4",
     ]
     assert outcome.only("tool", "run") == lines("""

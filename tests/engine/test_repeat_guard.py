@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.scenario import Outcome, named, scene
+from zett_agent._runtime.repeats import RepeatGuard
 from zett_agent.agent import Agent
 from zett_agent.exceptions import AgentLimitError, AgentRepeatError
 from zett_agent.extensions.async_subagent import AsyncSubAgentExtension
@@ -149,10 +150,15 @@ async def test_ends_02_the_session_goes_on_and_a_final_turn_is_had() -> None:
     assert (await stage.resume()).story[-1] == "assistant done"
 
 
-async def test_ends_02_arguments_that_no_wire_could_carry_do_not_break_it() -> None:
+async def test_ends_02_arguments_that_no_wire_could_carry_are_one_broken_call_that_comes_back() -> None:
     odd: dict[Any, Any] = {"a": {1: 1, "b": 2}}
     stage = await scene(*[[ToolCall("", "odd", odd)]] * 3, "done", tools=[named("read", lambda: "x")], max_repeats=1)
-    assert (await stage.play()).error is None
+    assert isinstance((await stage.play()).error, AgentRepeatError)
+
+
+def test_ends_02_arguments_that_a_hook_has_made_unwritable_do_not_break_it() -> None:
+    odd: dict[Any, Any] = {"a": {1: 1, "b": 2}}
+    assert RepeatGuard(1).refused([ToolCall("c", "odd", odd)]) == frozenset()
 
 
 def test_ends_02_the_tools_that_look_after_background_tasks_are_exempt() -> None:

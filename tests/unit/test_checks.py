@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zett_agent._checks import boolean, is_finite, time_limit, whole_number
+from zett_agent._checks import boolean, has_method, instance, is_finite, time_limit, whole_number
 from zett_agent._failures import failure_text
 from zett_agent.exceptions import ToolError
 
@@ -33,6 +33,20 @@ def test_a_switch_is_true_or_false(value: object) -> None:
     assert boolean("strict", False) is False
 
 
+def test_an_instance_is_told_from_what_it_should_be() -> None:
+    assert instance("error", error := ToolError("x"), ToolError) is error
+    with pytest.raises(TypeError, match=r"^error must be a ToolError, not str$"):
+        instance("error", "x", ToolError)
+    with pytest.raises(TypeError, match=r"^error must be an OSError, not NoneType$"):
+        instance("error", None, OSError)
+
+
+def test_what_lacks_its_method_is_told_what_it_should_be() -> None:
+    has_method("text", "x", "join", "str")
+    with pytest.raises(TypeError, match=r"^store must have the method append\(\), see SessionStore; object has none$"):
+        has_method("store", object(), "append", "SessionStore")
+
+
 def test_true_is_no_number() -> None:
     assert is_finite(0)
     assert not is_finite(True)
@@ -52,6 +66,7 @@ class Mute(Exception):
         (ToolError("no such file"), "no such file"),
         (ToolError(" "), "ToolError"),
         (Mute(), "Mute"),
+        (ExceptionGroup("g", [ValueError("a"), Mute()]), "ExceptionGroup: g (2 sub-exceptions): ValueError: a; Mute"),
     ],
 )
 def test_a_failure_always_says_something_that_can_be_sent(error: BaseException, text: str) -> None:

@@ -8,14 +8,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from zett_agent import event_queue, exceptions, resume
 from zett_agent._runtime.channel import Channel
 from zett_agent._runtime.resumption import classify_resume
-from zett_agent.config import AgentRunConfig
+from zett_agent.config import AgentRunConfig, checked_config
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
 from zett_agent.ids import new_uuid7
-from zett_agent.json_types import copy_json, json_object
+from zett_agent.json_types import copy_json, is_flat_json, json_object, utf8_text
 from zett_agent.stop import StopInfo, StopReason, classify_stop
 from zett_agent.waits import ExternalEvent, Wait
 
@@ -78,11 +80,41 @@ def test_json_values_are_copied_deeply() -> None:
     assert copied == {"a": [1, {"b": 2}]}
 
 
+@pytest.mark.parametrize(
+    ("value", "flat"),
+    [
+        ({}, True),
+        ({"a": "x", "b": 1, "c": -2.5, "d": None, "e": True}, True),
+        ({"a": 10**18}, False),
+        ({"a": float("nan")}, False),
+        ({"a": float("-inf")}, False),
+        ({"a": [1]}, False),
+        ({"a": StopReason.OTHER}, False),
+        ({1: 1}, False),
+    ],
+)
+def test_an_object_of_usual_atoms_is_known_at_a_glance(value: Any, flat: bool) -> None:
+    assert is_flat_json(value) is flat
+
+
+@given(st.text(st.sampled_from('a\u00e9\ud800\udbff\udc00\udfff\U0001f600"\\\n')))
+def test_core_32_text_is_made_encodable_as_a_codec_would(text: str) -> None:
+    expected = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    assert utf8_text(text) == expected
+
+
 def test_core_30_every_id_of_a_config_is_stripped_and_a_blank_one_is_none() -> None:
     config = AgentRunConfig(" s ", "\tr", " p ", "  ")
     assert config == AgentRunConfig("s", "r", "p", None)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.session_id = "x"  # type: ignore[misc]
+
+
+def test_a_config_is_told_from_the_id_of_a_session() -> None:
+    config = AgentRunConfig("s")
+    assert checked_config(None) is None and checked_config(config) is config
+    with pytest.raises(TypeError, match=r"^config must be an AgentRunConfig, not str$"):
+        checked_config("s")  # type: ignore[arg-type]
 
 
 def test_a_config_refuses_what_is_no_id() -> None:

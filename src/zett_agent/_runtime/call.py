@@ -99,10 +99,16 @@ class CallRun:
         except KeyboardInterrupt as raised:
             raise Interrupted(raised) from None
         except BaseException as raised:
-            ordered = isinstance(raised, asyncio.CancelledError) and (self.batch.stopping or run.cancel_requested)
-            if ordered or thrown_away(raised, self.batch.tasks):
+            if self._is_an_order(raised) or thrown_away(raised, self.batch.tasks):
                 raise
             raise request_failure(raised) from raised
+
+    def _is_an_order(self, raised: BaseException) -> bool:
+        """Whether somebody stops the batch, the request or this very asyncio task, as the end of the loop does."""
+        if not isinstance(raised, asyncio.CancelledError):
+            return False
+        task = asyncio.current_task()
+        return self.batch.stopping or self._run.cancel_requested or (task is not None and task.cancelling() > 0)
 
     def _show_end(self, result: ToolMessage, error: BaseException | None) -> bool:
         run = self._run
@@ -139,6 +145,7 @@ class CallRun:
         found = self.live.error
         for hook in self._run.hooks.before_tool:
             await hook(self._run.context, self.live)
+        self.live.id = self.call.id  # a result for another id would be nobody's
         self.refused = self.live.error not in (None, found)
         self.prepared = None if self.refused else self._examine()
 

@@ -20,12 +20,13 @@ class Channel:
     cancelled.
     """
 
-    __slots__ = ("_closed", "_error", "_finished", "_getter", "_parked", "queue")
+    __slots__ = ("_closed", "_error", "_finished", "_getter", "_loop", "_parked", "queue")
 
     def __init__(self) -> None:
         self.queue: list[AgentEvent] = []
         self._getter: asyncio.Future[None] | None = None
         self._parked: list[asyncio.Future[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._finished = False
         self._error: BaseException | None = None
@@ -68,9 +69,15 @@ class Channel:
         await parked
 
     async def more(self) -> bool:
-        """For the consumer: True when ``queue`` has something, False at the end; raises what the producer raised."""
+        """For the consumer: True when ``queue`` has something, False at the end; raises what the producer raised.
+
+        AgentProtocolError on another event loop than before: nothing here can wake a consumer there.
+        """
         if not self.queue and not self._finished:
-            getter = self._getter = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            if self._loop is not loop:
+                self._bind(loop)
+            getter = self._getter = loop.create_future()
             if self._parked:
                 self._release()
             try:
@@ -82,6 +89,11 @@ class Channel:
         if self._error is not None:
             raise self._error
         return not self._finished
+
+    def _bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is not None:
+            raise AgentProtocolError("a stream must be read on the event loop where its first event was asked for")
+        self._loop = loop
 
     def finish(self, error: BaseException | None = None) -> None:
         """For the producer: nothing follows; the consumer gets what is queued, then ``error`` if there is one."""

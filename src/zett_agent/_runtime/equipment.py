@@ -15,8 +15,8 @@ from zett_agent.extensions.memory import InMemoryMessageAccumulator
 from zett_agent.extensions.steering import InboxFinder, SteeringExtension
 from zett_agent.extensions.tool_guidelines import ToolGuidelinesExtension
 from zett_agent.model import AgentModel
+from zett_agent.storage.base import SessionStore
 from zett_agent.tools.base import AgentTool
-
 
 _ASYNC_HOOKS = frozenset(name for name in vars(AgentExtension) if iscoroutinefunction(getattr(AgentExtension, name)))
 _PLAIN_HOOKS = frozenset({"accept", "for_child", "forget", "open_waits", "request_finished", "request_started"})
@@ -75,6 +75,13 @@ def checked_model(model: AgentModel | None) -> AgentModel | None:
     return model
 
 
+def checked_store(store: SessionStore | None) -> SessionStore | None:
+    """``store`` as it is; TypeError when it cannot append."""
+    if store is not None:
+        has_method("store", store, "append", "SessionStore")
+    return store
+
+
 def tools_by_name(tools: Sequence[AgentTool]) -> dict[str, AgentTool]:
     """``tools`` by their names; ValueError for what is no tool, or a name that two have."""
     named: dict[str, AgentTool] = {}
@@ -120,7 +127,7 @@ def _check_attributes(extension: AgentExtension) -> None:
 
 
 def _check_hooks(extension: AgentExtension) -> None:
-    """A coroutine taken for an answer is an answer lost, and what cannot be awaited fails in the middle of a request."""
+    """A coroutine taken for an answer is an answer lost; what cannot be awaited fails in the middle of a request."""
     for hook in _ASYNC_HOOKS | _PLAIN_HOOKS:
         own = getattr(extension, hook)
         if getattr(own, "__func__", None) is getattr(AgentExtension, hook):

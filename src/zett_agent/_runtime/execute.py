@@ -23,8 +23,10 @@ from zett_agent.storage.base import SessionStore
 
 def produce(run: Run, start: Start, store: SessionStore | None) -> None:
     """Start the asyncio task that executes ``start``; whoever calls this awaits ``finished`` before it ends."""
+    unbegun = run.unbegun = partial(_replace_unbegun, run, start, store)
     run.producer = start_task(execute(run, start, store), f"zett request {run.context.request_id}")
-    run.producer.add_done_callback(partial(_replace_unbegun, run, start, store))
+    if run.unbegun is not None:  # an eager task has begun by now
+        run.producer.add_done_callback(unbegun)
 
 
 async def finished(run: Run, start: Start, store: SessionStore | None) -> None:
@@ -44,12 +46,12 @@ async def finished(run: Run, start: Start, store: SessionStore | None) -> None:
             await join([run.producer], CLOSE_BOUND)
 
 
-async def leaving(run: Run | None) -> None:
+async def leaving(run: Run) -> None:
     """Wait for a request that is being closed, within a bound; one that goes on is left alone.
 
     Who leaves a stream by ``break`` has closed nothing yet: Python does that, two rounds of the event loop later.
     """
-    if run is None or run.lost or run.elsewhere:
+    if run.lost or run.elsewhere:
         return
     for _ in range(3):
         if not run.cancel_requested:
@@ -78,7 +80,7 @@ def _replace_unbegun(run: Run, start: Start, store: SessionStore | None, produce
 
 async def execute(run: Run, start: Start, store: SessionStore | None) -> None:
     """Run ``start`` to exactly one outcome; what the consumer must see, an error included, goes through the channel."""
-    run.producer = asyncio.current_task()  # an eager task is in its first step before ``produce`` has it
+    run.begin(asyncio.current_task())
     error: BaseException | None = None
     try:
         error = await _outcome(run, start, store)

@@ -17,42 +17,35 @@ from zett_agent.messages import AgentMessage, AssistantMessage, UserMessage
 async def run_turns(run: Run) -> AssistantMessage:
     """Answer the input, and every input that arrives meanwhile; return the last answer.
 
-    A limit that strikes in the middle of work may let the model say its last words.
-    """
-    try:
-        return await _turns(run)
-    except AgentLimitError as limit:
-        if run.limits.final_turn and _may_close(run):
-            await _final_turn(run, limit)
-        raise
-
-
-async def _turns(run: Run) -> AssistantMessage:
-    """Turn after turn.
-
-    A turn is a model step and, when it asks for tools, a tool step. A paused answer is continued within its turn.
+    A turn is a model step and, when it asks for tools, a tool step. A paused answer is continued within its turn. A
+    limit that strikes in the middle of work may let the model say its last words.
     """
     hooks, context = run.hooks, run.context
     await each(hooks.before_run, context)
     continued = False
-    while True:
-        if not continued:
-            await each(hooks.before_turn, context)
-        message = await model_step(run)
-        continued = run.pauses > 0
-        if continued:
-            continue
-        if message.tool_calls:
-            await tool_step(run, message)
+    try:
+        while True:
+            if not continued:
+                await each(hooks.before_turn, context)
+            message = await model_step(run)
+            continued = run.pauses > 0
+            if continued:
+                continue
+            if run.transcript.open_calls:
+                await tool_step(run, message)
+                await each(hooks.after_turn, context, message)
+                if run.stop_after_turn:
+                    raise StopAfterTurn
+                continue
+            await _answered(run, message)
             await each(hooks.after_turn, context, message)
-            if run.stop_after_turn:
-                raise StopAfterTurn
-            continue
-        await _answered(run, message)
-        await each(hooks.after_turn, context, message)
-        await run.channel.drained()  # who has just read the answer may still say something to it
-        if run.stop_after_turn or not await _next_input(run):
-            return message
+            await run.channel.drained()  # who has just read the answer may still say something to it
+            if run.stop_after_turn or not await _next_input(run):
+                return message
+    except AgentLimitError as limit:
+        if run.limits.final_turn and _may_close(run):
+            await _final_turn(run, limit)
+        raise
 
 
 def _may_close(run: Run) -> bool:

@@ -126,10 +126,24 @@ class Run:
     offered: tuple[AgentTool, ...] = ()
     definitions: Sequence[ToolDefinition] = ()
     producer: asyncio.Task[None] | None = None
+    #: What is to be done when the asyncio task is cancelled before its first step.
+    unbegun: Callable[[asyncio.Task[None]], None] | None = None
     #: The process where it runs; one that is forked from that has the object and nothing that runs.
     pid: int = field(default_factory=os.getpid)
     #: Gives the session free; set once the request has it.
     released: Callable[[Run], None] | None = None
+
+    def begin(self, producer: asyncio.Task[None] | None) -> None:
+        """The request's asyncio task takes its first step; an eager one does so before anybody else has it."""
+        self.producer = producer
+        if producer is not None and self.unbegun is not None:
+            producer.remove_done_callback(self.unbegun)
+        self.unbegun = None
+
+    def part(self) -> None:
+        """Let go of what refers to the request itself, so that nobody has to search for it to free it."""
+        self.producer = self.released = None
+        self.context.part()
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
@@ -217,11 +231,6 @@ class Run:
     def lost(self) -> bool:
         """True when the request can never end: its event loop is closed, or stayed behind in the parent process."""
         return self.pid != os.getpid() or (self.home is not None and self.home.is_closed())
-
-    def check_loop(self) -> None:
-        """AgentProtocolError on another event loop than that where the request began."""
-        if self.elsewhere:
-            raise AgentProtocolError("a stream must be read on the event loop where its first event was asked for")
 
     def show_soon(self, event: AgentEvent) -> None:
         """Show an event from any thread; what comes when that loop is closed is shown to nobody."""

@@ -32,19 +32,22 @@ CUT_OFF = "Not run: the response was cut off, so the call may be incomplete. Sen
 
 
 async def tool_step(run: Run, message: AssistantMessage) -> None:
-    """Settle every call of ``message``: run it, skip it for a steering message, or refuse it when it was cut off."""
-    if await redirected(run, message.tool_calls):
+    """Settle every open call of ``message``: run it, skip it for a steering message, or refuse it when it was cut off.
+
+    The history says which calls these are: it is what must be paired, whatever a hook has made of the message.
+    """
+    calls: Sequence[ToolCall] = run.transcript.open_calls
+    if await redirected(run, calls):
         return
     if message.stop is not None and message.stop.reason in _CUT:
-        await _refuse_cut_calls(run, message.tool_calls)
+        await _refuse_cut_calls(run, calls)
         return
     run.truncated_turns = 0
-    _count_unknown(run, message.tool_calls)
-    calls = message.tool_calls if run.repeats is None else await _without_repeated(run, run.repeats, message.tool_calls)
-    parallel: list[ToolCall] = []
-    serial: list[ToolCall] = []
-    for call in calls:
-        (parallel if _is_parallel(run, call) else serial).append(call)
+    _count_unknown(run, calls)
+    if run.repeats is not None:
+        calls = await _without_repeated(run, run.repeats, calls)
+    parallel = [call for call in calls if _is_parallel(run, call)]
+    serial = [call for call in calls if not _is_parallel(run, call)] if len(parallel) < len(calls) else []
     if parallel:
         await _run_batch(run, parallel)
     for position, call in enumerate(serial):

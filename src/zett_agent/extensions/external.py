@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
@@ -46,16 +46,15 @@ class ExternalEventExtension(AgentExtension):
         """Say whether ``event`` may end ``wait``; a refused answer changes nothing and the question stays open."""
         return True
 
-    @asynccontextmanager
-    async def _wait_for_external_event(
+    def _wait_for_external_event(
         self,
         context: AgentRunContext,
         correlation_id: str,
         *,
         response_event_name: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the limit of the wait is part of the question
+        timeout: float | None = None,
         default: ExternalEvent | None = None,
-    ) -> AsyncIterator[None]:
+    ) -> AbstractAsyncContextManager[None]:
         """Register a wait, let the body ask, then wait and stage the answer for ``_take_external_event``.
 
         Raises ValueError for a blank id, RuntimeError when the id waits already, ToolTimeoutError when ``timeout``
@@ -64,22 +63,7 @@ class ExternalEventExtension(AgentExtension):
         if not isinstance(correlation_id, str) or not correlation_id.strip():
             raise ValueError("correlation_id must not be blank")
         names = self.response_event_names if response_event_name is None else frozenset({response_event_name})
-        wait = self._new_wait(context, correlation_id, names, timeout)
-        key = (wait.session_id, wait.id)
-        if key in self._books:
-            raise RuntimeError(f"{wait.id!r} of session {wait.session_id!r} waits already")
-        ticket = context.waitbook.open(wait, timeout=timeout, default=default)
-        self._books[key] = context.waitbook
-        try:
-            yield
-            if not ticket.recorded:  # the body asked in a way of its own
-                await context.record_wait(ticket)
-            self._staged[key] = await ticket.result()
-        finally:
-            del self._books[key]
-            context.waitbook.remove(wait.id)
-            if ticket.recorded:
-                await context.record_wait(ticket)
+        return _Hold(self, context, self._new_wait(context, correlation_id, names, timeout), timeout, default)
 
     def _take_external_event(self, context: AgentRunContext, correlation_id: str | None = None) -> ExternalEvent:
         """The answer that was staged for the running call, or for the given id; RuntimeError when there is none."""
@@ -148,3 +132,46 @@ class ExternalEventExtension(AgentExtension):
             arguments=dict(call.arguments) if call is not None else {},
             expires_at=now + timedelta(seconds=timeout) if timeout is not None else None,
         )
+
+
+class _Hold(AbstractAsyncContextManager[None]):
+    """One held call: the body asks, then the answer is awaited and staged.
+
+    Thousands may be held at once, so this is no generator with a frame and a wrapper of its own.
+    """
+
+    __slots__ = ("_context", "_default", "_owner", "_ticket", "_timeout", "_wait")
+
+    def __init__(
+        self,
+        owner: ExternalEventExtension,
+        context: AgentRunContext,
+        wait: Wait,
+        timeout: float | None,
+        default: ExternalEvent | None,
+    ) -> None:
+        self._owner, self._context, self._wait = owner, context, wait
+        self._timeout, self._default = timeout, default
+
+    async def __aenter__(self) -> None:
+        """Open the wait, so that an answer can arrive while the body asks."""
+        wait, books = self._wait, self._owner._books
+        key = (wait.session_id, wait.id)
+        if key in books:
+            raise RuntimeError(f"{wait.id!r} of session {wait.session_id!r} waits already")
+        self._ticket = self._context.waitbook.open(wait, timeout=self._timeout, default=self._default)
+        books[key] = self._context.waitbook
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        """Await the answer, unless the body failed; whatever happens, the wait is over then."""
+        ticket, context, key = self._ticket, self._context, (self._wait.session_id, self._wait.id)
+        try:
+            if kind is None:
+                if not ticket.recorded:  # the body asked in a way of its own
+                    await context.record_wait(ticket)
+                self._owner._staged[key] = await ticket.result()
+        finally:
+            del self._owner._books[key]
+            context.waitbook.remove(self._wait.id)
+            if ticket.recorded:
+                await context.record_wait(ticket)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from zett_agent._checks import instance, time_limit, whole_number
+from zett_agent._checks import instance, is_finite, whole_number
 from zett_agent._failures import failure_text
 from zett_agent._runtime.resumption import FINAL_TURN
 from zett_agent._runtime.supervisor import start_task, stop_tasks
@@ -99,12 +99,12 @@ class GoalExtension(AgentExtension):
     """Runs requests in goal mode: each answer is evaluated, and the model goes on until its goal is reached.
 
     A ``goal_mode`` event arms the request that its config names, or else the session's next one, for
-    ``arming_seconds``; with ``{"enabled": False}`` it takes that back. ``definition`` is the evaluator, a subagent that sees the goal and the answer only; what the
-    agent's extensions hand on to children holds for it, so a permission policy must let it call
-    ``report_goal_evaluation``. CUSTOM events ``goal_evaluating``, ``goal_evaluated``, ``goal_waiting`` and, once,
-    ``goal_finished`` (see ``GoalState``) tell how it goes. An evaluator that does not decide within
-    ``max_decision_retries`` leaves the answer as it is; after ``max_iterations`` continuations the request fails with
-    AgentIterationLimitError.
+    ``arming_seconds``; with ``{"enabled": False}`` it takes that back. ``definition`` is the evaluator, a subagent that
+    sees the goal and the answer only; what the agent's extensions hand on to children holds for it, so a permission
+    policy must let it call ``report_goal_evaluation``. CUSTOM events ``goal_evaluating``, ``goal_evaluated``,
+    ``goal_waiting`` and, once, ``goal_finished`` (see ``GoalState``) tell how it goes. An evaluator that does not
+    decide within ``max_decision_retries`` leaves the answer as it is; after ``max_iterations`` continuations the
+    request fails with AgentIterationLimitError.
     """
 
     #: Behind extensions that compact the history, to see what they have left.
@@ -123,8 +123,8 @@ class GoalExtension(AgentExtension):
         self.definition = None if definition is None else instance("definition", definition, SubAgentDefinition)
         self.max_iterations = whole_number("max_iterations", max_iterations, 1)
         self.max_decision_retries = whole_number("max_decision_retries", max_decision_retries, 0)
-        if arming_seconds is None or time_limit("arming_seconds", arming_seconds) is None:
-            raise ValueError("arming_seconds must be a finite number of seconds above 0, not None")
+        if not is_finite(arming_seconds) or arming_seconds < 0:
+            raise ValueError(f"arming_seconds must be a finite number of seconds, at least 0, not {arming_seconds!r}")
         self._arming = Arming(arming_seconds)
         self._evaluators = Evaluators(self.max_decision_retries)
         self._goals: dict[AgentRunContext, _Goal] = {}

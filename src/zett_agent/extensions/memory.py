@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from itertools import islice
 
 from zett_agent._checks import whole_number
 from zett_agent._runtime.transcript import Transcript
@@ -86,6 +87,7 @@ class InMemoryMessageAccumulator(AgentExtension):
         if not self._warned:
             self._warned = True
             _LOG.warning("more than %s sessions are remembered; the oldest are forgotten", self._max_sessions)
-        idle = [session_id for session_id in self._sessions if session_id not in self._holders]
-        for session_id in idle[: len(self._sessions) - self._max_sessions]:
+        # The front is the least recently used: with a full memory this looks at one session for each that is added.
+        idle = (session_id for session_id in self._sessions if session_id not in self._holders)
+        for session_id in list(islice(idle, len(self._sessions) - self._max_sessions)):
             del self._sessions[session_id]

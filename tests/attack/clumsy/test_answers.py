@@ -27,14 +27,8 @@ def nested(depth: int) -> list[Any]:
 
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
-UNTELLABLE = {
-    "object": object(),
-    "nan": float("nan"),
-    "tuple": (1,),
-    "cycle": CYCLE,
-    "150": nested(150),
-    "500": nested(500),
-}
+UNTELLABLE: dict[str, Any] = {"object": object(), "nan": float("nan"), "tuple": (1,), "cycle": CYCLE}
+UNTELLABLE |= {str(depth): nested(depth) for depth in (150, 500)}
 
 
 @pytest.mark.parametrize("value", UNTELLABLE.values(), ids=UNTELLABLE)

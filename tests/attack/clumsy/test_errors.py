@@ -39,7 +39,7 @@ def tree(root: type[exceptions.AgentError]) -> Iterator[type[exceptions.AgentErr
         yield from tree(kind)
 
 
-@pytest.mark.parametrize("kind", sorted(set(tree(exceptions.AgentError)), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", dict.fromkeys(tree(exceptions.AgentError)))
 @pytest.mark.parametrize("passed", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy])
 def test_an_error_is_copied_and_passes_between_processes_as_it_is(
     kind: type[exceptions.AgentError], passed: Callable[[Any], Any]

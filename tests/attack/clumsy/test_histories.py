@@ -46,7 +46,7 @@ PICTURE = ImageUrlSource("https://a/b.png")
 @pytest.mark.parametrize("content", CONTENTS, ids=repr)
 @pytest.mark.parametrize("kind", [SystemMessage, UserMessage, AssistantMessage, AgentMessage, ToolMessage])
 def test_a_message_is_not_made_with_a_wrong_content(kind: Any, content: Any) -> None:
-    fields = {"tool_call_id": "c", "name": "t"} if kind is ToolMessage else {}
+    fields: dict[str, Any] = {"tool_call_id": "c", "name": "t"} if kind is ToolMessage else {}
     with pytest.raises(TypeError, match="content must"):
         kind(content=content, **fields)
 

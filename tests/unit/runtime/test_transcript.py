@@ -80,6 +80,20 @@ def test_calls_with_the_same_id_are_refused() -> None:
         Transcript().append(calls("a", "a"))
 
 
+def test_rule_1_what_is_refused_has_changed_nothing() -> None:
+    transcript = Transcript([user()])
+    poisoned = user()
+    poisoned.content = ["a"]  # type: ignore[list-item]
+    broken = calls("a", "a")
+    for message in (poisoned, broken, "text"):
+        for change in (transcript.append, lambda given: transcript.insert(0, given)):
+            with pytest.raises((TypeError, AgentProtocolError)):
+                change(message)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        transcript.replace([user(), poisoned])
+    assert told(transcript) == ["user hi"] and not transcript.open_calls and not transcript.rewritten
+
+
 def test_the_ids_of_calls_are_remembered() -> None:
     transcript = Transcript([calls("a"), result("a")])
     assert transcript.knows_call("a") and not transcript.knows_call("b")

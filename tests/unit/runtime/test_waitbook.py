@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -157,3 +158,17 @@ async def test_hitl_09_the_question_is_kept_with_its_wait() -> None:
     noted = book.find("q1")
     assert noted is not None and noted.event_name == "ask"
     assert noted.question == {"tool_call_id": "q1", "question": "why?"}
+
+
+async def test_a_noted_question_shares_nothing_with_the_event_unless_that_is_in_itself() -> None:
+    book = Waitbook()
+    options = ["red"]
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    for wait_id, given in (("q1", options), ("q2", cycle)):
+        book.open(wait(wait_id))
+        book.note_question("ask", {"tool_call_id": wait_id, "options": given})
+    options.append("other")
+    first, second = book.pending()
+    assert first.question == {"tool_call_id": "q1", "options": ["red"]}
+    assert second.question is not None and second.question["options"] is cycle

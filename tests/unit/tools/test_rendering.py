@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from zett_agent.tools import guidance
 from zett_agent.tools.base import (
     AgentTool,
     render_tool_description,
@@ -85,3 +86,30 @@ def test_a_description_has_only_what_is_wanted() -> None:
 def test_the_search_text_has_every_word_about_a_tool() -> None:
     assert render_tool_search_text(MANY) == "many lines\nDoes it.\nFirst.\nfirst\nsecond\nRule 3."
     assert render_tool_search_text(AgentTool("a_b", "Does it.", {}, handler)) == "a b\nDoes it."
+
+
+MANY_NAMES = [f"tool_{number:03}" for number in range(500)] + ["read_file", "write_file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("read_fil", "Did you mean read_file"),
+        ("reed_file", "Did you mean read_file"),
+        ("tool_4200", "tool_420"),
+        ("search", "Use one of the tools that are offered."),
+        ("", "Use one of the tools that are offered."),
+    ],
+)
+def test_a_made_up_name_is_told_what_may_be_meant(name: str, hint: str) -> None:
+    said = guidance.unknown_tool_text(name, MANY_NAMES)
+    assert said.startswith(f"There is no tool named {name!r}.") and hint in said
+
+
+@pytest.mark.parametrize("name", ["tool_xyz", "x" * 10, "tool_" * 1_000])
+def test_a_made_up_name_is_compared_with_few_names_however_many_there_are(name: str) -> None:
+    assert len(guidance._alike(name, MANY_NAMES)) <= 16
+
+
+def test_a_made_up_name_is_repeated_in_part() -> None:
+    assert guidance.unknown_tool_text("x" * 101, []).startswith(f"There is no tool named {'x' * 100 + '...'!r}.")

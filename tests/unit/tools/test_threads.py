@@ -16,7 +16,7 @@ from functools import partial
 import pytest
 import pytest_asyncio
 
-from zett_agent.tools.threads import WorkerPool, shared_pool
+from zett_agent.tools.threads import WorkerPool, never_began, shared_pool
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -193,6 +193,74 @@ async def test_loop_03_abandoned_functions_have_a_bound_and_then_cost_a_place(ga
     gate.open.set()
     assert await waiting == "free again"
     await eventually(lambda: pool._threads == pool._idle <= 2)
+
+
+async def test_loop_03_threads_that_are_all_held_are_warned_of_once_until_one_returns(
+    gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = WorkerPool(1)
+
+    def warnings() -> list[str]:
+        return [record.message for record in caplog.records if "threads for plain functions are held" in record.message]
+
+    async def hold() -> None:
+        for _ in range(2):
+            stuck = asyncio.create_task(pool.run(gate))
+            await gate.entered()
+            await cancelled(stuck)
+
+    for episode in (1, 2):
+        await hold()
+        assert len(warnings()) == episode - 1
+        waiting = [asyncio.create_task(pool.run(lambda: "free again")) for _ in range(3)]
+        await asyncio.sleep(0)
+        assert len(warnings()) == episode
+        gate.open.set()
+        assert [await task for task in waiting] == ["free again"] * 3
+        gate.open.clear()
+    assert warnings()[0].startswith("all 2 threads")
+
+
+async def test_loop_03_the_last_thread_that_is_given_up_is_warned_of_when_others_wait_for_it(
+    gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = WorkerPool(1)
+    first = asyncio.create_task(pool.run(gate))
+    await gate.entered()
+    await cancelled(first)
+    second = asyncio.create_task(pool.run(gate))
+    await gate.entered()
+    waiting = asyncio.create_task(pool.run(lambda: "free again"))
+    await asyncio.sleep(0)
+    assert "all 2 threads" not in caplog.text
+    await cancelled(second)
+    assert "all 2 threads" in caplog.text
+    gate.open.set()
+    assert await waiting == "free again"
+
+
+async def test_a_cancel_says_whether_the_function_had_begun(gate: Gate) -> None:
+    pool = WorkerPool(1)
+    begun = asyncio.create_task(pool.run(gate))
+    await gate.entered()
+    queued = asyncio.create_task(pool.run(gate))
+    await asyncio.sleep(0)
+    for task, never in ((queued, True), (begun, False)):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as stopped:
+            await task
+        assert never_began(stopped.value) is never
+
+
+async def test_a_timeout_that_ends_a_wait_for_a_thread_is_a_timeout(gate: Gate) -> None:
+    pool = WorkerPool(1)
+    begun = asyncio.create_task(pool.run(gate))
+    await gate.entered()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await pool.run(gate)
+    gate.open.set()
+    assert await begun == "passed"
 
 
 async def test_a_result_that_comes_as_the_waiter_leaves_is_dropped() -> None:

@@ -21,8 +21,8 @@ class SubAgentDefinition:
     """A kind of subagent: what it is for, and the agent that each child of this kind is.
 
     The extensions are shared by all children of the kind. Raises ValueError for a name that is not lower case with
-    digits, ``_`` and ``-``, for blank texts, for ``max_iterations`` below 1 and for tools of the same name, TypeError for
-    what is no model, tool or extension.
+    digits, ``_`` and ``-``, for blank texts, for ``max_iterations`` below 1 and for tools of the same name, and
+    TypeError for what is no model, tool or extension.
     """
 
     name: str

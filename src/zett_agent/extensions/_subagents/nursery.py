@@ -56,9 +56,7 @@ class Nursery:
         """True when no child runs or starts, and no session has a place."""
         return self._turns.empty and not (self._roster or self.places)
 
-    async def open(
-        self, definition: SubAgentDefinition, context: AgentRunContext, *, in_turn: bool = False
-    ) -> Child:
+    async def open(self, definition: SubAgentDefinition, context: AgentRunContext, *, in_turn: bool = False) -> Child:
         """Admit, create and register a child; ValueError when a bound is reached. The caller owes ``close``.
 
         With ``in_turn`` it waits until fewer run than may run at once.
