@@ -26,26 +26,51 @@ from zett_agent.json_types import copy_json
 from zett_agent.messages import ToolCall, ToolMessage, check_message
 from zett_agent.tools.agent_tool import AgentTool, Prepared, ToolResult
 from zett_agent.tools.current_call import CURRENT_CALL
+from zett_agent.tools.function_tool import never_began
 from zett_agent.tools.guidance import unknown_tool_text
 from zett_agent.tools.results import result_content, shorten
-from zett_agent.tools.threads import never_began
 
 #: Seconds that a timed-out async tool has for its own clean-up before it is left alone.
 TIMEOUT_GRACE = 2.0
 
 
 class Batch:
-    """What the calls that run side by side have in common."""
+    """What the calls that run side by side have in common, and how far they are."""
 
-    __slots__ = ("slots", "stopping", "tasks")
+    __slots__ = ("_waiter", "begun", "failed", "left", "slots", "stopping", "tasks")
 
-    def __init__(self, slots: asyncio.Semaphore | None) -> None:
+    def __init__(self, slots: asyncio.Semaphore | None, calls: int) -> None:
         #: Places for handlers; None when there are more places than calls.
         self.slots = slots
         #: True once the batch's owner cancels its tasks: only then is a CancelledError an order from outside.
         self.stopping = False
         #: The asyncio tasks of the calls.
         self.tasks: Sequence[asyncio.Task[None]] = ()
+        self.begun = 0
+        self.left = calls
+        self.failed = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def ended(self, *, well: bool) -> None:
+        """A call that had begun has its result, or has failed the request."""
+        self.left -= 1
+        self.failed |= not well
+        if self._waiter is not None and not self._waiter.done() and (self.failed or not self.left):
+            self._waiter.set_result(None)
+
+    async def all_well(self) -> bool:
+        """Wait until every call has ended, True, or one has failed, False.
+
+        The calls tell it themselves: a callback of each asyncio task would cost a round of the loop. So whoever is
+        cancelled before the first step, and never tells anything, must be found by then.
+        """
+        await asyncio.sleep(0)
+        if self.begun < len(self.tasks):
+            return False
+        if self.left and not self.failed:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return not self.failed
 
 
 class CallRun:
@@ -72,14 +97,16 @@ class CallRun:
 
     async def complete(self) -> None:
         """Take the call from its request to its appended result."""
-        run, live = self._run, self.live
+        run, live, batch = self._run, self.live, self.batch
+        batch.begun += 1
+        well = False
         try:
             if run.hooks.before_tool:
                 await self._gate()
-            if self.batch.slots is None:
+            if batch.slots is None:
                 result, error, timing = await self._execute()
             else:
-                async with self.batch.slots:
+                async with batch.slots:
                     result, error, timing = await self._execute()
             self.settling = True
             if run.hooks.after_tool:
@@ -94,14 +121,17 @@ class CallRun:
             finally:  # the result is in the history, whatever those say who are told of it
                 if self._show_end(result, error):
                     await run.channel.drained()
+            well = True
         except Exception:
             raise
         except KeyboardInterrupt as raised:
             raise Interrupted(raised) from None
         except BaseException as raised:
-            if self._is_an_order(raised) or thrown_away(raised, self.batch.tasks):
+            if self._is_an_order(raised) or thrown_away(raised, batch.tasks):
                 raise
             raise request_failure(raised) from raised
+        finally:
+            batch.ended(well=well)
 
     def _is_an_order(self, raised: BaseException) -> bool:
         """Whether somebody stops the batch, the request or this very asyncio task, as the end of the loop does."""
@@ -198,7 +228,7 @@ class CallRun:
         except asyncio.CancelledError as error:
             scope.cancel()
             if self.batch.stopping or run.cancel_requested:
-                if never_began(error):
+                if self.tool is not None and never_began(self.tool, error):
                     run.started.pop(live.id, None)
                 raise
             return _failed(live, error), error
@@ -242,11 +272,21 @@ async def enter_running(run: Run, calls: int) -> None:
         await run.move(AgentPhase.RUNNING_TOOL)
 
 
-async def _awaited(work: Awaitable[ToolResult]) -> tuple[ToolResult, BaseException | None]:
+async def _awaited(tool: AgentTool, work: Awaitable[ToolResult]) -> tuple[ToolResult, BaseException | None]:
     try:
         return await work, None
     except (SystemExit, KeyboardInterrupt) as error:  # an asyncio task that ended with it would end the loop
         return None, error
+    except asyncio.CancelledError as error:
+        if never_began(tool, error):
+            return None, error
+        raise
+
+
+def _unbegun(task: asyncio.Task[tuple[ToolResult, BaseException | None]]) -> BaseException | None:
+    """The cancel that reached a tool before it began, if one did."""
+    ended = None if not task.done() or task.cancelled() or task.exception() else task.result()[1]
+    return ended if isinstance(ended, asyncio.CancelledError) else None
 
 
 def _failed(live: ToolCall, error: BaseException) -> ToolMessage:
@@ -261,21 +301,25 @@ def _layer(
 
 def _run_tool(tool: AgentTool, prepared: Prepared, scope: ToolContext) -> Awaitable[ToolResult]:
     work = tool.run(prepared)
-    return work if tool.timeout is None else _within(tool.timeout, work, scope)
+    return work if tool.timeout is None else _within(tool.timeout, tool, work, scope)
 
 
-async def _within(seconds: float, work: Awaitable[ToolResult], scope: ToolContext) -> ToolResult:
+async def _within(seconds: float, tool: AgentTool, work: Awaitable[ToolResult], scope: ToolContext) -> ToolResult:
     """Await ``work``, but no longer than ``seconds``, even if it refuses to be cancelled."""
-    task = start_task(_awaited(work), f"zett tool {scope.tool_name}")
+    task = start_task(_awaited(tool, work), f"zett tool {scope.tool_name}")
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
     except asyncio.CancelledError:
         await stop_tasks([task], STOP_BOUND / 2)  # less than this call itself has
+        if (unbegun := _unbegun(task)) is not None:
+            raise unbegun from None
         raise
     if not done:
         scope.cancel()
         task.cancel()
         await join([task], TIMEOUT_GRACE)
+        if _unbegun(task) is not None:
+            raise ToolTimeoutError(f"Not run: no thread was free for {scope.tool_name} within {seconds} seconds.")
         raise ToolTimeoutError(f"The tool {scope.tool_name} did not end within {seconds} seconds and was stopped.")
     result, ended = task.result()
     if ended is not None:

@@ -145,7 +145,7 @@ async def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
     run.check_wanted()
     limit = run.limits.max_parallel_calls
-    batch = Batch(asyncio.Semaphore(limit) if len(calls) > limit else None)
+    batch = Batch(asyncio.Semaphore(limit) if len(calls) > limit else None, len(calls))
     pipelines = [CallRun(run, call, batch) for call in calls]
     if batch.slots is None and not run.hooks.before_tool:
         # Nothing can hold one of them back, so they start together and wait for the consumer once.
@@ -156,7 +156,7 @@ async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
     tasks = [start_task(pipeline.complete(), f"zett call {pipeline.call.id}") for pipeline in pipelines]
     batch.tasks = tasks
     try:
-        if await _all_well(tasks):
+        if await batch.all_well():
             return
     except asyncio.CancelledError:
         batch.stopping = True
@@ -170,23 +170,6 @@ async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
     if failures:
         raise failures[0]
     raise request_failure(asyncio.CancelledError())  # somebody else cancelled a call before its first step
-
-
-async def _all_well(tasks: Sequence[asyncio.Task[None]]) -> bool:
-    """Wait until every call has ended, True, or one has failed, False; a third of the cost of ``asyncio.wait``."""
-    waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    left = len(tasks)
-
-    def ended(task: asyncio.Task[None]) -> None:
-        nonlocal left
-        left -= 1
-        failed = task.cancelled() or task.exception() is not None
-        if (failed or not left) and not waiter.done():
-            waiter.set_result(not failed)
-
-    for task in tasks:
-        task.add_done_callback(ended)
-    return await waiter
 
 
 async def _stop_siblings(batch: Batch, pipelines: Sequence[CallRun], tasks: Sequence[asyncio.Task[None]]) -> None:

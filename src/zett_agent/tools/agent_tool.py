@@ -72,7 +72,7 @@ class AgentTool:
 
     def prepare(self, arguments: Mapping[str, Any]) -> Prepared:
         """Check arguments once for both hooks and handler; raises ToolArgumentsError."""
-        given = dict(arguments)
+        given = arguments if type(arguments) is dict else dict(arguments)
         return Prepared(given, given)
 
     def run(self, prepared: Prepared) -> Awaitable[Any]:
@@ -84,7 +84,7 @@ class AgentTool:
 
         Raises ToolArgumentsError, whose text names each field and what is wrong with it.
         """
-        return self.prepare(arguments).arguments
+        return dict(self.prepare(arguments).arguments)
 
     async def invoke(self, arguments: Mapping[str, Any]) -> Any:
         """Check the arguments and run the handler; its exceptions propagate."""

@@ -19,7 +19,7 @@ from zett_agent.tools.arguments import arguments_error, repair_arguments
 from zett_agent.tools.current_call import CURRENT_CALL
 from zett_agent.tools.docstrings import ToolDocstring, parse_docstring
 from zett_agent.tools.schema import FunctionSchema, function_schema
-from zett_agent.tools.threads import shared_pool
+from zett_agent.tools.threads import NEVER_BEGAN, shared_pool
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,7 +50,7 @@ class FunctionTool(AgentTool, Generic[P, R]):
 
     def prepare(self, arguments: Mapping[str, Any]) -> Prepared:
         """Check arguments against the signature; raises ToolArgumentsError."""
-        given = dict(arguments)
+        given = arguments if type(arguments) is dict else dict(arguments)
         try:
             return Prepared(given, self.schema.validate(given))
         except ValidationError as error:
@@ -209,3 +209,13 @@ def _injected(schema: FunctionSchema) -> dict[str, object]:
     if needed:
         raise RuntimeError(f"{', '.join(needed)} can only be filled in while an agent runs the call")
     return {}
+
+
+def never_began(tool: AgentTool, stopped: BaseException) -> bool:
+    """Whether this cancel reached the plain function of ``tool`` while that still waited for its thread."""
+    if NEVER_BEGAN not in getattr(stopped, "__notes__", ()):
+        return False
+    # The note may come from a plain function that an async one called, which has begun.
+    if not isinstance(tool, FunctionTool) or not isinstance(tool.handler, FunctionHandler):
+        return False
+    return not inspect.iscoroutinefunction(tool.function)

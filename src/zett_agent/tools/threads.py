@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _IDLE_SECONDS = 10.0
 _LOG = logging.getLogger("zett_agent")
-_NEVER_BEGAN = "the function never began: it waited for a thread"
+NEVER_BEGAN = "the function never began: it waited for a thread"
 
 
 class _Job(Generic[T]):
@@ -91,8 +91,8 @@ class WorkerPool:
     async def run(self, function: Callable[[], T]) -> T:
         """Run ``function`` in a thread, in a copy of the caller's context; return its result or raise its error.
 
-        When the caller is cancelled before the function began, it never runs (see ``never_began``); when it runs, it is
-        abandoned.
+        When the caller is cancelled before the function began, it never runs, and a note on the error says so; when it
+        runs, it is abandoned.
         """
         job = _Job(function, asyncio.get_running_loop())
         self._submit(job)
@@ -100,7 +100,7 @@ class WorkerPool:
             await job.done
         except BaseException as stopped:
             if self._leave(job):
-                stopped.add_note(_NEVER_BEGAN)  # no class of its own: ``asyncio.timeout`` takes no other CancelledError
+                stopped.add_note(NEVER_BEGAN)  # no class of its own: ``asyncio.timeout`` takes no other CancelledError
             raise
         return job.outcome()
 
@@ -197,11 +197,6 @@ class WorkerPool:
         if not abandoned:
             job.announce()
         return True
-
-
-def never_began(stopped: BaseException) -> bool:
-    """Whether this cancel reached a function that still waited for its thread in ``WorkerPool.run``."""
-    return _NEVER_BEGAN in getattr(stopped, "__notes__", ())
 
 
 _shared: tuple[int, WorkerPool] | None = None
