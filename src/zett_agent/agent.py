@@ -236,8 +236,7 @@ class Agent:
     def emit_external_event(self, event: ExternalEvent, *, config: AgentRunConfig | None = None) -> list[str]:
         """Offer ``event`` to every extension and return the names of those that took it; safe from any thread.
 
-        Without a config the one active request is meant, else the initialized session; AgentProtocolError when several
-        are active.
+        Without a config the one active request is meant (AgentProtocolError when there are several), else the session.
         """
         instance("event", event, ExternalEvent)
         route = self._sessions.route(checked_config(config))
@@ -252,7 +251,7 @@ class Agent:
         return tuple({(wait.session_id, wait.id): wait for wait in found}.values())
 
     def stop(self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now") -> bool:
-        """Stop the session's request; False when it has none. Safe from any thread; returns at once.
+        """Stop the session's request; False when it has none or its outcome stands. Safe from any thread; returns at once.
 
         ``now`` cancels what runs; ``after_turn`` lets the turn end first, and a final answer complete. The stream
         ends with RUN_CANCELLED and ``run()`` raises AgentCancelledError.
@@ -260,13 +259,15 @@ class Agent:
         if mode not in ("now", "after_turn"):
             raise ValueError(f"mode must be 'now' or 'after_turn', not {mode!r}")
         run = self._sessions.find(checked_config(config))
-        if run is None or run.producer is None or run.phase.ended:
+        home = run.home if run is not None and not run.lost else None
+        if run is None or home is None:
             return False
+        ended = run.phase.ended
         if mode == "after_turn":
             run.stop_after_turn = True
-        else:
-            run.producer.get_loop().call_soon_threadsafe(run.cancel)
-        return True
+        else:  # one that has its outcome may hang in what an extension does about it
+            home.call_soon_threadsafe(run.cancel)
+        return not ended
 
     async def aclose(self) -> None:
         """Stop every request and close every extension that has something to close; the agent stays usable.
@@ -290,11 +291,12 @@ class Agent:
         run = self._open(config, beginning, options)
         channel = run.channel
         produce(run, beginning, self._store)  # owned by this generator: see ``finished``
+        event: AgentEvent | None
         try:
             while await channel.more():
                 for event in channel.take():
                     yield event
-                del event  # the wait for the next one may be long
+                event = None  # the wait for the next one may be long
         finally:
             try:
                 await finished(run, beginning, self._store)

@@ -56,6 +56,11 @@ class RunPort(Protocol):
     """What the context needs of the request that owns it."""
 
     @property
+    def usage(self) -> ModelUsage:
+        """What the model calls of the request have used so far."""
+        ...
+
+    @property
     def home(self) -> asyncio.AbstractEventLoop | None:
         """The event loop of the request, once it runs."""
         ...
@@ -87,6 +92,13 @@ class _Over:
     """In the place of a request that is over: there is nobody left to be told, and no log to write to."""
 
     home: asyncio.AbstractEventLoop | None = None
+
+    def __init__(self, usages: Sequence[ModelUsage]) -> None:
+        self._usages = usages
+
+    @property
+    def usage(self) -> ModelUsage:
+        return ModelUsage.total(self._usages)
 
     def show_soon(self, event: AgentEvent) -> None:
         pass
@@ -167,6 +179,11 @@ class AgentRunContext(Injected):
         if self.config.request_id is None:
             raise AgentProtocolError("the request has no id")
         return self.config.request_id
+
+    @property
+    def usage(self) -> ModelUsage:
+        """What the model calls of the request have used so far; those of its subagents are their own."""
+        return self._port.usage
 
     async def emit(self, event: AgentEvent) -> None:
         """Show a CUSTOM or COMPACTION event to the stream's consumer; other types raise AgentProtocolError.
@@ -268,9 +285,9 @@ class AgentRunContext(Injected):
         """Log what happened to a wait; for extensions that hold calls."""
         await self._port.record_wait(ticket)
 
-    def part(self) -> None:
+    def part(self, usages: Sequence[ModelUsage]) -> None:
         """The request is over: what is said from now on reaches nobody, and whoever keeps this keeps nothing more."""
-        self._port = _Over()
+        self._port = _Over(usages)
 
     def pending_waits(self) -> tuple[Wait, ...]:
         """The questions of this request that are open."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, Self, runtime_checkable
@@ -166,6 +166,19 @@ class ModelUsage:
             raise ValueError("cache_write_tokens must be between 0 and input_tokens")
         if self.reasoning_tokens > self.output_tokens:
             raise ValueError("reasoning_tokens must not exceed output_tokens")
+
+    @classmethod
+    def total(cls, usages: Iterable[ModelUsage]) -> ModelUsage:
+        """What several model calls used together; ``cache_reported`` when all of them told."""
+        told = [usage for usage in usages if isinstance(usage, ModelUsage)]
+        return cls(
+            sum(usage.input_tokens for usage in told),
+            sum(usage.output_tokens for usage in told),
+            sum(usage.cache_read_tokens for usage in told),
+            sum(usage.cache_write_tokens for usage in told),
+            all(usage.cache_reported for usage in told),
+            sum(usage.reasoning_tokens for usage in told),
+        )
 
     @property
     def total_tokens(self) -> int:

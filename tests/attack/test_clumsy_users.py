@@ -147,7 +147,7 @@ print(asyncio.run(agent.run("again", config=config)).content)
 
 OTHER_LOOP = """
 import asyncio
-from zett_agent import Agent
+from zett_agent import Agent, AgentProtocolError
 from zett_agent.testing import FunctionModel
 async def begin():
     stream = (await Agent.create(FunctionModel(lambda request: "hello"))).stream("go")
@@ -156,7 +156,7 @@ async def begin():
 async def go_on(stream):
     try:
         return [event.type.value async for event in stream]
-    except RuntimeError as refused:
+    except AgentProtocolError as refused:
         return refused
 loop = asyncio.new_event_loop()
 stream = loop.run_until_complete(begin())

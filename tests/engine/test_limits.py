@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.scenario import Outcome, Scene, add, lines, scene
 from zett_agent import create_agent_sync
+from zett_agent.agent import Agent
 from zett_agent.context import AgentRunContext
 from zett_agent.exceptions import AgentError, AgentIterationLimitError, AgentLimitError
 from zett_agent.extensions.base import AgentExtension
@@ -378,3 +379,19 @@ async def test_ends_01_a_request_may_ask_for_a_final_turn_or_against_it() -> Non
     assert limit(await stage.play(final_turn=True), "max_iterations", 1).text == "words"
     other = await scene(ADD, tools=[add], max_iterations=1, final_turn=True)
     assert limit(await other.play(final_turn=False), "max_iterations", 1).text == ""
+
+
+async def test_usage_04_an_extension_knows_what_the_request_has_used_so_far_and_at_its_end() -> None:
+    seen: list[tuple[int, int]] = []
+    kept: list[AgentRunContext] = []
+
+    class Watching(AgentExtension):
+        async def before_model(self, context: AgentRunContext, request: ModelRequest) -> None:
+            kept[:] = [context]
+            seen.append((context.usage.input_tokens, context.usage.output_tokens))
+
+    steps = [[call("add", left=1, right=2), usage(10, 3)], ["done", usage(20, 4)]]
+    agent = await Agent.create(ScriptedModel(*steps), tools=[add], extensions=[Watching()])
+    await agent.run("hi")
+    assert seen == [(0, 0), (10, 3)]
+    assert kept[0].usage == ModelUsage(30, 7)

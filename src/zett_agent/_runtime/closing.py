@@ -5,7 +5,8 @@ Nothing here waits for the consumer, and no cancel cuts it short.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from time import monotonic_ns
 
@@ -13,12 +14,13 @@ from zett_agent._failures import failure_text
 from zett_agent._runtime.faults import thrown_away
 from zett_agent._runtime.hooks import each
 from zett_agent._runtime.run import LOG, Run
+from zett_agent._runtime.supervisor import STOP_BOUND
 from zett_agent._runtime.transcript import failed_result
 from zett_agent.events import AgentEventType, AgentPhase, ExtensionEvent
 from zett_agent.exceptions import AgentLimitError
+from zett_agent.extensions.base import AgentExtension
 from zett_agent.extensions.events import InputReturnedEvent, PhaseTransitionEvent, RunCancelledEvent
 from zett_agent.messages import AnyMessage, AssistantMessage, copy_assistant_message
-from zett_agent.model import ModelUsage
 
 STOPPED_BEFORE = "Not run: the request was stopped first."
 STOPPED_WITHIN = "Stopped while it ran: what it had done by then, or still does, is not known."
@@ -53,11 +55,11 @@ async def fail(run: Run, error: BaseException) -> None:
     await _close_history(run, error)
     if isinstance(error, AgentLimitError):
         said = run.partial.content if run.partial is not None else run.said
-        error.fill(run.transcript.view(), _total(run.usages), said)
+        error.fill(run.transcript.view(), run.usage, said)
     await _return_input(run, error)
     await _commit(run, AgentPhase.FAILED, error)
-    for extension in run.hooks.on_error:
-        await _safely(run, "on_error", error, extension, run.context, error)
+    for hook in run.hooks.on_error:
+        await _safely(run, _name_of("on_error", hook), error, _bounded, hook, run.context, error)
     if run.journal is not None:
         await _safely(run, "the log", error, run.journal.closed, AgentPhase.FAILED.value, error)
     run.show(AgentEventType.RUN_FAILED, error=error)
@@ -84,19 +86,6 @@ async def _close_history(run: Run, error: BaseException | None) -> None:
         live = run.shown.pop(call.id, None)
         if live is not None:  # whoever saw it start sees it end
             run.show(AgentEventType.TOOL_FAILED, tool_calls=[live], message=result, error=error)
-
-
-def _total(usages: Iterable[ModelUsage]) -> ModelUsage:
-    """What several model calls used together."""
-    each_one = [usage for usage in usages if isinstance(usage, ModelUsage)]
-    return ModelUsage(
-        sum(usage.input_tokens for usage in each_one),
-        sum(usage.output_tokens for usage in each_one),
-        sum(usage.cache_read_tokens for usage in each_one),
-        sum(usage.cache_write_tokens for usage in each_one),
-        all(usage.cache_reported for usage in each_one),
-        sum(usage.reasoning_tokens for usage in each_one),
-    )
 
 
 async def _append(run: Run, message: AnyMessage, error: BaseException | None) -> None:
@@ -128,7 +117,18 @@ async def _commit(run: Run, to: AgentPhase, error: BaseException | None) -> None
 async def _publish(run: Run, event: ExtensionEvent, error: BaseException | None) -> None:
     """Deliver a notification to everyone, whatever one of them does."""
     for name, listener in run.hooks.listeners(type(event)):
-        await _safely(run, f"on_event of {name}", error, listener, run.context, event)
+        await _safely(run, f"on_event of {name}", error, _bounded, listener, run.context, event)
+
+
+def _name_of(kind: str, hook: object) -> str:
+    owner = getattr(hook, "__self__", None)
+    return f"{kind} of {owner.name}" if isinstance(owner, AgentExtension) else kind
+
+
+async def _bounded(hook: Callable[..., Awaitable[None]], *given: object) -> None:
+    """A hook that never returns must not keep a session busy that has its outcome."""
+    async with asyncio.timeout(STOP_BOUND):
+        await hook(*given)
 
 
 async def _safely(

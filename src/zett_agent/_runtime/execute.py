@@ -89,7 +89,8 @@ async def execute(run: Run, start: Start, store: SessionStore | None) -> None:
             raise
         error = await _failed(run, raised)
     finally:
-        run.channel.finish(error)  # from here on nobody may cancel: what is left is to give things back
+        if not run.lost:
+            run.channel.finish(error)  # from here on nobody may cancel: what is left is to give things back
         try:
             await _give_back(run)
         finally:

@@ -50,7 +50,9 @@ async def model_step(run: Run) -> AssistantMessage:
     run.said = response.message.content or run.said
     await run.move(AgentPhase.READY)
     await run.append(response.message, output.timing(), response.usage)
+    calls = response.message.tool_calls
     await each(run.hooks.after_model, run.context, response)
+    response.message.tool_calls = calls  # a hook refuses calls in ``before_tool``; the history waits for these
     await run.tell(AgentEventType.MODEL_COMPLETED, response=response)
     message = response.message
     continues = await _continues(run, message)

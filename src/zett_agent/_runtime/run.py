@@ -143,7 +143,7 @@ class Run:
     def part(self) -> None:
         """Let go of what refers to the request itself, so that nobody has to search for it to free it."""
         self.producer = self.released = None
-        self.context.part()
+        self.context.part(self.usages)
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
@@ -218,9 +218,15 @@ class Run:
             await self.channel.drained()
 
     @property
+    def usage(self) -> ModelUsage:
+        """What the model calls of the request have used so far."""
+        return ModelUsage.total(self.usages)
+
+    @property
     def home(self) -> asyncio.AbstractEventLoop | None:
         """The event loop where the request runs; None before it does."""
-        return None if self.producer is None else self.producer.get_loop()
+        producer = self.producer  # once, since another thread may ask
+        return None if producer is None else producer.get_loop()
 
     @property
     def elsewhere(self) -> bool:
@@ -230,7 +236,8 @@ class Run:
     @property
     def lost(self) -> bool:
         """True when the request can never end: its event loop is closed, or stayed behind in the parent process."""
-        return self.pid != os.getpid() or (self.home is not None and self.home.is_closed())
+        home = self.home
+        return self.pid != os.getpid() or (home is not None and home.is_closed())
 
     def show_soon(self, event: AgentEvent) -> None:
         """Show an event from any thread; what comes when that loop is closed is shown to nobody."""

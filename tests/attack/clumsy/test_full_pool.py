@@ -62,8 +62,11 @@ async def test_loop_03_a_call_that_is_stopped_while_it_waits_for_a_thread_was_no
     assert (await stopped(blocks, tool(**options)(late))).startswith("Not run")
 
 
-async def test_loop_03_an_async_tool_that_waits_for_a_plain_one_has_run(blocks: AgentTool) -> None:
-    assert (await stopped(blocks, tool(around))).startswith("Stopped while it ran")
+@pytest.mark.parametrize(
+    "queued", [tool(around), AgentTool("around", "Work.", {"type": "object"}, around)], ids=["function", "handler"]
+)
+async def test_loop_03_an_async_tool_that_waits_for_a_plain_one_has_run(blocks: AgentTool, queued: AgentTool) -> None:
+    assert (await stopped(blocks, queued)).startswith("Stopped while it ran")
 
 
 async def test_loop_03_a_timeout_says_whether_the_function_had_begun(blocks: AgentTool) -> None:

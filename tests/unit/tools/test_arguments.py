@@ -57,7 +57,14 @@ def test_args_03_broken_json_is_an_error_and_never_mended(payload: str) -> None:
 
 @pytest.mark.parametrize(
     ("payload", "kind"),
-    [("[1]", "a list"), ("1", "a number"), ("2.5", "a number"), ("true", "a boolean"), ('"\\"x\\""', "a string"), ('"x"', "a string")],
+    [
+        ("[1]", "a list"),
+        ("1", "a number"),
+        ("2.5", "a number"),
+        ("true", "a boolean"),
+        ('"\\"x\\""', "a string"),
+        ('"x"', "a string"),
+    ],
 )
 def test_args_03_what_is_no_object_is_an_error(payload: str, kind: str) -> None:
     with pytest.raises(ToolArgumentsError, match=f"one JSON object, not {kind}"):
