@@ -251,23 +251,15 @@ class Agent:
         return tuple({(wait.session_id, wait.id): wait for wait in found}.values())
 
     def stop(self, config: AgentRunConfig | None = None, *, mode: Literal["now", "after_turn"] = "now") -> bool:
-        """Stop the session's request; False when it has none or its outcome stands. Safe from any thread; returns at once.
+        """Stop the session's request; False when it has none, or its outcome stands. Safe from any thread.
 
-        ``now`` cancels what runs; ``after_turn`` lets the turn end first, and a final answer complete. The stream
-        ends with RUN_CANCELLED and ``run()`` raises AgentCancelledError.
+        Returns at once. ``now`` cancels what runs; ``after_turn`` lets the turn end first, and a final answer complete.
+        The stream ends with RUN_CANCELLED and ``run()`` raises AgentCancelledError.
         """
         if mode not in ("now", "after_turn"):
             raise ValueError(f"mode must be 'now' or 'after_turn', not {mode!r}")
         run = self._sessions.find(checked_config(config))
-        home = run.home if run is not None and not run.lost else None
-        if run is None or home is None:
-            return False
-        ended = run.phase.ended
-        if mode == "after_turn":
-            run.stop_after_turn = True
-        else:  # one that has its outcome may hang in what an extension does about it
-            home.call_soon_threadsafe(run.cancel)
-        return not ended
+        return run is not None and run.stop(after_turn=mode == "after_turn")
 
     async def aclose(self) -> None:
         """Stop every request and close every extension that has something to close; the agent stays usable.

@@ -286,7 +286,7 @@ class AgentRunContext(Injected):
         await self._port.record_wait(ticket)
 
     def part(self, usages: Sequence[ModelUsage]) -> None:
-        """The request is over: what is said from now on reaches nobody, and whoever keeps this keeps nothing more."""
+        """For the runtime: the request is over, and what is said in it from now on reaches nobody."""
         self._port = _Over(usages)
 
     def pending_waits(self) -> tuple[Wait, ...]:

@@ -84,10 +84,12 @@ async def test_loop_03_only_custom_events_of_the_own_session_are_taken_without_w
 async def test_loop_03_events_of_many_threads_all_arrive() -> None:
     def crowd(context: ToolContext) -> str:
         """Emits from eight threads."""
-        threads = [
-            threading.Thread(target=lambda n=n: [context.emit_nowait("p", {"n": n, "k": k}) for k in range(50)])
-            for n in range(8)
-        ]
+
+        def emit(n: int) -> None:
+            for k in range(50):
+                context.emit_nowait("p", {"n": n, "k": k})
+
+        threads = [threading.Thread(target=emit, args=(n,)) for n in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -390,8 +390,8 @@ async def test_usage_04_an_extension_knows_what_the_request_has_used_so_far_and_
             kept[:] = [context]
             seen.append((context.usage.input_tokens, context.usage.output_tokens))
 
-    steps = [[call("add", left=1, right=2), usage(10, 3)], ["done", usage(20, 4)]]
-    agent = await Agent.create(ScriptedModel(*steps), tools=[add], extensions=[Watching()])
+    model = ScriptedModel([call("add", left=1, right=2), usage(10, 3)], [text("done"), usage(20, 4)])
+    agent = await Agent.create(model, tools=[add], extensions=[Watching()])
     await agent.run("hi")
     assert seen == [(0, 0), (10, 3)]
     assert kept[0].usage == ModelUsage(30, 7)

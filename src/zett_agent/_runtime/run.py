@@ -152,6 +152,17 @@ class Run:
             if self.phase.current is not AgentPhase.CREATED:
                 self.producer.cancel()
 
+    def stop(self, *, after_turn: bool) -> bool:
+        """Ask, from any thread, that the request ends; False when it has its outcome or can never have one."""
+        home = self.home
+        if home is None or self.lost:
+            return False
+        if after_turn:
+            self.stop_after_turn = True
+        else:  # also one that has its outcome: it may hang in what an extension does about it
+            home.call_soon_threadsafe(self.cancel)
+        return not self.phase.ended
+
     def check_wanted(self) -> None:
         """CancelledError when the request was stopped or broken off, and a hook or the model swallowed that."""
         if self.cancel_requested or self.broken is not None:

@@ -33,10 +33,10 @@ class SubAgentExtension(AgentExtension):
     """Offers ``task``: a subagent works in a session of its own, and its report is the result of the call.
 
     ``max_depth`` bounds the levels below the root, ``max_children`` those that run at once for a session (more wait
-    their turn), ``max_total`` what a request may start in its whole tree; a child shares what is left. Children inherit what
-    the extensions of the parent hand on (``for_child``). Their questions are shown on the parent's stream and answered
-    through the parent's agent, with the child's session in the config; with ``forward_events`` everything else of them
-    is shown too, as CUSTOM ``subagent_event``. Bad options raise ValueError.
+    their turn), ``max_total`` what a request may start in its whole tree; a child shares what is left. Children inherit
+    what the extensions of the parent hand on (``for_child``). Their questions are shown on the parent's stream and
+    answered through the parent's agent, with the child's session in the config; with ``forward_events`` everything else
+    of them is shown too, as CUSTOM ``subagent_event``. Bad options raise ValueError.
     """
 
     def __init__(
