@@ -58,7 +58,8 @@ test-loops: $(VENV)/.dev ## every test on uvloop and, from Python 3.12 on, with 
 	    echo "no eager asyncio tasks before Python 3.12: make test-loops VENV=.venv-3.12 PYTHON=..."; \
 	fi
 
-.PHONY: test docs-test check bench bench-where bench-peers
+.PHONY: dev test docs-test check bench bench-where bench-peers
+dev: $(VENV)/.dev ## a virtual environment with all that development needs
 test: $(VENV)/.dev ## every test, those of real peers and of the documentation too
 	@$(BIN)/python -m pytest
 docs-test: $(VENV)/.dev ## run every code block of README.md and docs/
@@ -81,8 +82,9 @@ bench-peers: $(VENV)/.dev ## the same work on other runtimes, each installed bel
 format: $(VENV)/.dev ## mend what ruff can mend
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
-golden: $(VENV)/.dev ## write tests/golden/public_api.json anew
+golden: $(VENV)/.dev ## write tests/golden/public_api.json and docs/requirements.md anew
 	@$(BIN)/python -m tests.architecture.public_api --write
+	@$(BIN)/python -m tests.architecture.requirements --write
 clean: ## remove the virtual environment and all that was built
 	rm -rf $(VENV) .venv-3.* .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* build dist src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

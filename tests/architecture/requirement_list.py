@@ -6,6 +6,28 @@ An id stands at the beginning of the names of the tests that prove it: ``test_ar
 
 from __future__ import annotations
 
+#: What the areas of the requirements are about.
+AREAS: dict[str, str] = {
+    "HITL": "people in the loop",
+    "CANCEL": "stops",
+    "PARALLEL": "calls side by side",
+    "ARGS": "arguments and results of calls",
+    "STREAM": "streams of providers",
+    "USAGE": "counted tokens",
+    "COMPACT": "shortening the history",
+    "PERSIST": "stores",
+    "BG": "background work and goals",
+    "MCP": "tool servers",
+    "LOOP": "event loops and threads",
+    "HOOKS": "hooks",
+    "ENDS": "how requests end",
+    "NET": "network",
+    "SEC": "security",
+    "UI": "what a user interface sees",
+    "OBS": "observability",
+    "DX": "developers",
+}
+
 RULES: dict[str, str] = {
     # People in the loop
     "HITL-01": "A turn that waited sends one result per call, and calls that needed nobody ran once.",
@@ -108,7 +130,7 @@ RULES: dict[str, str] = {
     "LOOP-02": "Tools, hooks and children see the caller's context variables, and leak no change of theirs.",
     "LOOP-03": "A tool that takes too long is a failed result; a plain function blocks nobody, not even the exit.",
     "LOOP-05": "One agent serves many sessions at once without mixing them.",
-    "LOOP-07": "Nothing of an ended session stays referenced, however it ended.",
+    "LOOP-07": "Nothing of an ended request stays referenced, however it ended; what is kept of sessions has a bound.",
     # Hooks
     "HOOKS-01": "The same hooks in the same order whichever door was used, and one end for each beginning.",
     "HOOKS-02": "Hooks before may stop a request; hooks at its end never replace its outcome.",
@@ -132,7 +154,7 @@ RULES: dict[str, str] = {
     "SEC-10": "A remembered approval covers the parsed command, not what begins like it.",
     # User interfaces
     "UI-01": "Exactly one terminal event ends a stream, on every path, and nothing follows it.",
-    "UI-02": "Whatever was shown to begin is shown to end, before the terminal event.",
+    "UI-02": "Calls, text, reasoning and server tools that were shown to begin end before the terminal event.",
     "UI-04": "Cancelled is an outcome of its own; open questions go with it, and the next request starts clean.",
     "UI-06": "Going on with what cannot be found is an error, never a new request.",
     "UI-08": "A stop or a limit ends the wait for a person.",
@@ -141,7 +163,7 @@ RULES: dict[str, str] = {
     # Observability, developers
     "OBS-01": "No span or token of a context outlives its request, and closing from elsewhere logs no error.",
     "DX-01": "Decorated tools keep their types, and the package is typed.",
-    "DX-02": "Every code block of the documentation runs.",
+    "DX-02": "Every code block of the documentation runs; one that says why not is compiled.",
 }
 
 FAULTS: dict[str, str] = {
@@ -187,7 +209,7 @@ FAULTS: dict[str, str] = {
     "core-50": "Steering while nothing runs is refused, not swallowed.",
     "core-51": "What a delta costs does not grow with the number of idle extensions.",
     "core-52": "A request copies no schema.",
-    "core-53": "What a turn costs does not grow with the history, nor with extensions that have nothing to do.",
+    "core-53": "What a turn does, in calls of functions, grows neither with the history nor with idle extensions.",
     "core-54": "Finding where to compact costs one pass over the history.",
     "core-55": "Counting tokens needs no network.",
     "core-56": "A summary that gained nothing is not asked for again before every step.",
@@ -218,7 +240,7 @@ ALWAYS: dict[str, str] = {
     "rule-8": "A stop reaches everything that a request started, awaits it, and leaves everything whole.",
     "rule-9": "A session has one writer.",
     "rule-10": "What belongs to a request dies with it.",
-    "rule-11": "The same history gives the same request, and a turn's cost does not grow with it.",
+    "rule-11": "The same history gives the same request; what a turn does, in calls of functions, does not grow.",
     "rule-12": "Opaque provider data goes back unchanged, to where it came from only.",
     "rule-13": "A secret is in no log, event, repr or record.",
 }

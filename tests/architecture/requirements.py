@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.architecture.requirement_gaps import GAPS
-from tests.architecture.requirement_list import ALWAYS, FAULTS, RULES
+from tests.architecture.requirement_gaps import GAPS, MISSING
+from tests.architecture.requirement_list import ALWAYS, AREAS, FAULTS, RULES
 from tests.architecture.source import definitions
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +34,17 @@ HEAD = f"""\
 
 `{UPDATE}` writes this page; do not edit it.
 
-An id stands at the front of the names of the tests that prove it, so this page is what the tests say. What cannot be
-proved yet says why. A test fails when the page is stale, when an id has neither a proof nor a reason, and when a test
-names an id that does not exist. Paths are below `tests/`.
+What users of such runtimes need, what went wrong in others and must not here (`core`, `b`), and what holds always
+(`rule`). An id stands at the front of the names of the tests that prove it, so this page is what the tests say. What
+cannot be proved yet says what is missing. Numbers only name: one that is missing stands for nothing. A test fails when
+the page is stale, when an id has neither a proof nor a reason, and when a test names an id that does not exist. Paths
+are below `tests/`.
+"""
+MISSING_HEAD = """
+Many wait for the same:
+
+| not yet: | what has to exist first |
+|---|---|
 """
 
 
@@ -77,13 +85,14 @@ def unproved(
 def render(tests: Mapping[str, list[str]], gaps: Mapping[str, str] = GAPS) -> str:
     """The page's text."""
     groups = list(_groups())
-    lines = [HEAD, "| | ids | proved | in part | not yet |", "|---|---|---|---|---|"]
-    for title, ids in groups:
+    lines = [HEAD, "| area | ids | proved | in part | not yet | about |", "|---|---|---|---|---|---|"]
+    for area, about, ids in groups:
         states = [_state(one, tests, gaps) for one in ids]
         counts = [states.count(state) for state in ("proved", "in part", "not yet")]
-        lines.append(f"| {title} | {len(ids)} | {' | '.join(map(str, counts))} |")
-    for title, ids in groups:
-        lines += ["", f"## {title}", "", *(line for one in ids for line in _entry(one, tests, gaps))]
+        lines.append(f"| {area} | {len(ids)} | {' | '.join(map(str, counts))} | {about} |")
+    lines.append(MISSING_HEAD + "\n".join(f"| {word} | {what} |" for word, what in MISSING.items()))
+    for area, about, ids in groups:
+        lines += ["", f"## {area}: {about}", "", *(line for one in ids for line in _entry(one, tests, gaps))]
     return "\n".join(lines) + "\n"
 
 
@@ -106,12 +115,14 @@ def _id(word: str) -> str:
     return f"{area}-{number}" if area in ("core", "rule") else f"{area.upper()}-{number}"
 
 
-def _groups() -> Iterator[tuple[str, list[str]]]:
+def _groups() -> Iterator[tuple[str, str, list[str]]]:
+    """Each area, what it is about, and its ids."""
     for area in dict.fromkeys(one.partition("-")[0] for one in RULES):
-        yield area, [one for one in RULES if one.startswith(f"{area}-")]
-    yield "Faults of the core", [one for one in FAULTS if one.startswith("core-")]
-    yield "Faults of questions, subagents and goals", [one for one in FAULTS if one.startswith("b")]
-    yield "Rules that always hold", list(ALWAYS)
+        yield area, AREAS[area], [one for one in RULES if one.startswith(f"{area}-")]
+    mistakes = "mistakes that must not come back"
+    yield "core", f"{mistakes}, in the core", [one for one in FAULTS if one.startswith("core-")]
+    yield "b", f"{mistakes}, in questions, subagents and goals", [one for one in FAULTS if one.startswith("b")]
+    yield "rule", "what holds always", list(ALWAYS)
 
 
 def _state(one: str, tests: Mapping[str, list[str]], gaps: Mapping[str, str]) -> str:
@@ -124,7 +135,8 @@ def _entry(one: str, tests: Mapping[str, list[str]], gaps: Mapping[str, str]) ->
     yield f"- **{one}** {SENTENCES[one]}"
     yield from (f"  - `{test}`" for test in tests.get(one, []))
     if one in gaps:
-        yield f"  - not yet: {gaps[one]}"
+        word, colon, what = gaps[one].partition(": ")
+        yield f"  - not yet: **{word}**, {what}" if colon else f"  - not yet: {word}"
 
 
 def main(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.requirement_gaps import GAPS, MISSING
 from tests.architecture.requirements import PAGE, ROOT, UPDATE, proofs, render, unknown_mentions, unproved
 
 
@@ -90,6 +91,12 @@ def test_an_id_needs_a_test_or_a_reason_and_a_reason_an_id() -> None:
         "rule-8: neither a test nor a reason",
         "core-99: a reason for what does not exist",
     ]
+
+
+def test_what_many_wait_for_has_one_word_that_somebody_waits_for() -> None:
+    words = [gap.partition(": ")[0] for gap in GAPS.values()]
+    assert {word for word, gap in zip(words, GAPS.values(), strict=True) if word != gap} <= set(MISSING)
+    assert set(MISSING) <= set(words)
 
 
 def test_the_page_tells_proved_in_part_and_not_yet_apart() -> None:

@@ -480,7 +480,7 @@ def test_ends_05_a_final_turn_is_cut_off_by_the_deadline() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"deadline": 0}, "deadline must be None or a finite number of seconds above 0, not 0"),
+        ({"deadline": 0}, "deadline.* must be None or a finite number of seconds above 0, not 0"),
         ({"deadline": -1.0}, "deadline"),
         ({"deadline": True}, "deadline"),
         ({"deadline": "1"}, "deadline"),
@@ -501,3 +501,9 @@ async def test_a_bad_bound_is_named_before_anything_happens(options: dict[str, A
 def test_an_agent_has_no_infinite_deadline() -> None:
     with pytest.raises(ValueError, match="deadline"):
         Agent(None, deadline=math.inf)
+
+
+async def test_a_request_that_names_a_bad_deadline_hears_of_the_infinite_one() -> None:
+    stage = await scene("never")
+    with pytest.raises(ValueError, match="math.inf"):
+        await stage.agent.run("hi", deadline=0)

@@ -85,7 +85,7 @@ class RequestOptions:
             if (flag := getattr(self, name)) is not None:
                 boolean(name, flag)
         if self.deadline != math.inf:
-            time_limit("deadline", self.deadline)
+            time_limit("deadline (math.inf lifts the agent's)", self.deadline)
 
 
 def assemble(maker: Maker, config: AgentRunConfig, start: Start, options: RequestOptions) -> Run:
