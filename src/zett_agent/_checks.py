@@ -46,5 +46,10 @@ def has_method(name: str, value: object, method: str, protocol: str) -> None:
 
 
 def is_finite(value: object) -> TypeIs[int | float]:
-    """Is it a number that JSON can hold? True and False are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Is it a number that a float can hold? True and False are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

@@ -161,7 +161,7 @@ class Agent:
     @property
     def pending(self) -> bool:
         """True while any request is active."""
-        return bool(self._sessions.runs)
+        return bool(self._sessions.active)
 
     def is_conflict(self, session_id: str) -> bool:
         """True while the session has a request; ValueError for a blank id."""
@@ -188,7 +188,7 @@ class Agent:
         return self._lineup.remove(name)
 
     def forget(self, session_id: str) -> None:
-        """Drop everything that the agent and its extensions keep of an idle session; a stored log stays."""
+        """Drop what the agent and its extensions keep of a session, not its log; SessionBusyError when it is busy."""
         self._sessions.forget(session_id)
         with ExitStack() as forgetting:  # each is told, whatever another one raises
             for extension in reversed(self.extensions):
@@ -245,7 +245,7 @@ class Agent:
     def pending_waits(self, *, config: AgentRunConfig | None = None) -> tuple[Wait, ...]:
         """The open questions of a session and its subagents, or of all sessions; safe from any thread."""
         given = None if checked_config(config) is None else self._sessions.resolve(config).session_id
-        runs = [run for run in self._sessions.runs if given in (None, run.session_id)]
+        runs = [run for run in self._sessions.active if given in (None, run.session_id)]
         found = [wait for run in runs for wait in run.waitbook.pending()]
         found += [wait for extension in self.extensions for wait in extension.open_waits(given)]
         return tuple({(wait.session_id, wait.id): wait for wait in found}.values())

@@ -181,6 +181,12 @@ class AgentRunContext(Injected):
         return self.config.request_id
 
     @property
+    def lost(self) -> bool:
+        """True when the request can never end, because its event loop is closed."""
+        home = self._port.home
+        return home is not None and home.is_closed()
+
+    @property
     def usage(self) -> ModelUsage:
         """What the model calls of the request have used so far; those of its subagents are their own."""
         return self._port.usage
@@ -357,7 +363,7 @@ class ToolContext(Injected):
         await self.run.emit(AgentEvent(AgentEventType.CUSTOM, self.session_id, name=name, payload=body))
 
     def emit_nowait(self, name: str, payload: Mapping[str, Any] | None = None) -> None:
-        """The same for plain functions, from any thread: the event is shown soon, and nothing waits for it."""
+        """The same for plain functions, from any thread: nothing waits for a slow consumer, so emit with measure."""
         body = {**(payload or {}), "tool_call_id": self.call_id}
         self.run.emit_nowait(AgentEvent(AgentEventType.CUSTOM, self.session_id, name=name, payload=body))
 

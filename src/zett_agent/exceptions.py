@@ -134,7 +134,7 @@ class ToolUnknownError(ToolError):
 
 
 class ToolTimeoutError(ToolError, TimeoutError):
-    """A tool ran longer than its own ``timeout`` allows."""
+    """A call or a question did not end in its time."""
 
 
 class ToolRejectedError(ToolError):

@@ -160,6 +160,8 @@ def test_rule_8_a_stop_at_any_step_leaves_everything_whole(
         with suppress(asyncio.CancelledError, AgentProtocolError, TimeoutError):
             await scene.consumer
         await asyncio.gather(*scene.started)
+        if stop not in (cancel_every_task, cancel_every_task_but_the_reader):
+            assert rich.agent.state.phase.value in ("cancelled", "completed"), rich.agent.state.phase
         await check(rich)
         return struck
 

@@ -55,8 +55,11 @@ class Batch:
         """A call that had begun has its result, or has failed the request."""
         self.left -= 1
         self.failed |= not well
-        if self._waiter is not None and not self._waiter.done() and (self.failed or not self.left):
-            self._waiter.set_result(None)
+        waiter = self._waiter
+        if waiter is None or waiter.done() or (self.left and not self.failed):
+            return
+        if not waiter.get_loop().is_closed():  # or Python is destroying what such a loop left behind
+            waiter.set_result(None)
 
     async def all_well(self) -> bool:
         """Wait until every call has ended, True, or one has failed, False.
@@ -108,10 +111,7 @@ class CallRun:
             else:
                 async with batch.slots:
                     result, error, timing = await self._execute()
-            self.settling = True
             if run.hooks.after_tool:
-                if live.id in run.started:
-                    run.started[live.id] = True
                 await each(run.hooks.after_tool, run.context, live, result, error)
                 check_message(result)
                 result.tool_call_id = self.call.id
@@ -176,6 +176,7 @@ class CallRun:
         for hook in self._run.hooks.before_tool:
             await hook(self._run.context, self.live)
         self.live.id = self.call.id  # a result for another id would be nobody's
+        self.tool = self._run.context.tools.get(self.live.name, self.tool)
         self.refused = self.live.error not in (None, found)
         self.prepared = None if self.refused else self._examine()
 
@@ -206,6 +207,9 @@ class CallRun:
             if run.journal is not None and self.prepared is not None:
                 await run.journal.call_started(self.live)  # what cannot be logged must not happen
             result, error = await self._outcome()
+            self.settling = True
+            if self.live.id in run.started:
+                run.started[self.live.id] = True
         finally:
             run.executing -= 1
         if not run.executing and run.phase.current is AgentPhase.RUNNING_TOOL:

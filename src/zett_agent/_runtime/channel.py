@@ -7,7 +7,7 @@ import asyncio
 from zett_agent.events import TERMINAL_EVENTS, AgentEvent
 from zett_agent.exceptions import AgentProtocolError
 
-#: Events that may wait for a consumer before a producer of deltas parks (design.md section 2).
+#: Events that may wait for a consumer before a producer of deltas parks (docs/design/001).
 HIGH_WATER = 1_024
 
 

@@ -43,6 +43,7 @@ async def complete(run: Run, answer: AssistantMessage) -> None:
 async def finish_pass(run: Run) -> None:
     """Commit the outcome completed."""
     await _return_input(run, None)
+    run.check_wanted()  # a listener that was stopped was only noted
     run.decided = True
     if run.journal is not None:
         await run.journal.closed(AgentPhase.COMPLETED.value)
@@ -60,6 +61,7 @@ async def fail(run: Run, error: BaseException) -> None:
     await _commit(run, AgentPhase.FAILED, error)
     for hook in run.hooks.on_error:
         await _safely(run, _name_of("on_error", hook), error, _bounded, hook, run.context, error)
+    run.waitbook.abandon_all(error)
     if run.journal is not None:
         await _safely(run, "the log", error, run.journal.closed, AgentPhase.FAILED.value, error)
     run.show(AgentEventType.RUN_FAILED, error=error)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, isroutine, unwrap
 
 from zett_agent._checks import has_method, instance
 from zett_agent._runtime.hooks import HookChain
@@ -28,10 +29,11 @@ class Lineup:
     Who leaves or joins does so for later requests: one that runs keeps the chain that it began with.
     """
 
-    __slots__ = ("_built_in", "_own", "_user", "hooks")
+    __slots__ = ("_built_in", "_lock", "_own", "_user", "hooks")
 
     def __init__(self, user: ActivePort, own: Sequence[AgentExtension], find_inbox: InboxFinder) -> None:
         self._user = user
+        self._lock = threading.Lock()
         self._built_in = (InternalMessageExtension(find_inbox), SteeringExtension(find_inbox))
         self._bind(own)
         for extension in self.hooks.extensions:
@@ -39,7 +41,8 @@ class Lineup:
 
     def add(self, extension: AgentExtension) -> None:
         """Call ``extension``, too; ValueError or TypeError when it cannot be, and nothing is changed then."""
-        self._bind([*self._own, extension])
+        with self._lock:
+            self._bind([*self._own, extension])
         extension.attach(self._user)
 
     def remove(self, name: str) -> AgentExtension:
@@ -53,7 +56,8 @@ class Lineup:
             raise ValueError(f"no extension named {name!r} can be removed")
         if self._user.pending or found.open_waits(None):
             raise AgentProtocolError(f"{name!r} serves a request or has an open question; stop that first")
-        self._bind([extension for extension in self._own if extension is not found])
+        with self._lock:
+            self._bind([extension for extension in self._own if extension is not found])
         found.detach(self._user)
         return found
 
@@ -122,7 +126,9 @@ def _check_attributes(extension: AgentExtension) -> None:
     kind = type(extension).__name__
     instance(f"priority of {kind}", extension.priority, int)
     wanted: object = extension.subscribes
-    if not isinstance(wanted, tuple) or not all(isinstance(e, type) and issubclass(e, ExtensionEvent) for e in wanted):
+    if not isinstance(wanted, tuple | list) or not all(
+        isinstance(e, type) and issubclass(e, ExtensionEvent) for e in wanted
+    ):
         raise TypeError(f"subscribes of {kind} must be a tuple of ExtensionEvent classes, not {wanted!r:.100}")
 
 
@@ -132,6 +138,11 @@ def _check_hooks(extension: AgentExtension) -> None:
         own = getattr(extension, hook)
         if getattr(own, "__func__", None) is getattr(AgentExtension, hook):
             continue
-        if iscoroutinefunction(own) is not (hook in _ASYNC_HOOKS):
+        if _is_async(own) if hook in _PLAIN_HOOKS else isroutine(own) and not _is_async(own):
             wanted = "async def" if hook in _ASYNC_HOOKS else "def, without async"
             raise TypeError(f"{hook} of {type(extension).__name__} must be a function made with {wanted}")
+
+
+def _is_async(hook: object) -> bool:
+    """Made with ``async def``, also behind a decorator that says what it wraps."""
+    return iscoroutinefunction(hook) or (callable(hook) and iscoroutinefunction(unwrap(hook)))

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 
 from zett_agent._runtime.clock import CURRENT_CLOCK, Clock
@@ -19,6 +20,9 @@ from zett_agent._runtime.run import LOG, Run, StopAfterTurn
 from zett_agent._runtime.supervisor import CLOSE_BOUND, join, name_late, start_task
 from zett_agent.events import AgentPhase
 from zett_agent.storage.base import SessionStore
+
+#: The requests within which code runs, by their ids, so that nothing of them is kept.
+_WITHIN: ContextVar[tuple[str, ...]] = ContextVar("zett_agent_within", default=())
 
 
 def produce(run: Run, start: Start, store: SessionStore | None) -> None:
@@ -49,9 +53,10 @@ async def finished(run: Run, start: Start, store: SessionStore | None) -> None:
 async def leaving(run: Run) -> None:
     """Wait for a request that is being closed, within a bound; one that goes on is left alone.
 
-    Who leaves a stream by ``break`` has closed nothing yet: Python does that, two rounds of the event loop later.
+    Code within that request is not kept, it would wait for itself. Who leaves a stream by ``break`` has closed nothing
+    yet: Python does that, two rounds of the event loop later.
     """
-    if run.lost or run.elsewhere:
+    if run.lost or run.elsewhere or run.context.request_id in _WITHIN.get():
         return
     for _ in range(3):
         if not run.cancel_requested:
@@ -67,8 +72,7 @@ def _leave(run: Run) -> None:
 
 def _leave_there(run: Run) -> None:
     """Stop a request on its own event loop, and leave it to that."""
-    if run.home is not None and not run.lost:
-        run.home.call_soon_threadsafe(_leave, run)
+    run.call_home(_leave, run)
 
 
 def _replace_unbegun(run: Run, start: Start, store: SessionStore | None, producer: asyncio.Task[None]) -> None:
@@ -81,6 +85,7 @@ def _replace_unbegun(run: Run, start: Start, store: SessionStore | None, produce
 async def execute(run: Run, start: Start, store: SessionStore | None) -> None:
     """Run ``start`` to exactly one outcome; what the consumer must see, an error included, goes through the channel."""
     run.begin(asyncio.current_task())
+    _WITHIN.set((*_WITHIN.get(), run.context.request_id))  # this asyncio task's own variable, and its children's
     error: BaseException | None = None
     try:
         error = await _outcome(run, start, store)

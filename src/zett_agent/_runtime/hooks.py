@@ -28,7 +28,7 @@ def tell(hooks: tuple[Callable[..., None], ...], *arguments: object) -> None:
         try:
             hook(*arguments)
         except BaseException as failure:  # whatever it is, it must not keep a session busy or change an outcome
-            _LOG.warning("%s failed, which it must not", hook.__qualname__, exc_info=failure)
+            _LOG.warning("%s failed, which it must not", getattr(hook, "__qualname__", hook), exc_info=failure)
 
 
 class HookChain:

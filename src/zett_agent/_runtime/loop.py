@@ -55,7 +55,7 @@ def _may_close(run: Run) -> bool:
 
 
 async def _final_turn(run: Run, limit: AgentLimitError) -> None:
-    """One model call more, without tools; the limit stays the outcome, whatever comes of this."""
+    """One model call more, without tools; the limit stays the outcome, whatever the model makes of it."""
     run.closing = limit.limit or type(limit).__name__
     try:
         await model_step(run)

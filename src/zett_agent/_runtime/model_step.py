@@ -48,7 +48,9 @@ async def model_step(run: Run) -> AssistantMessage:
         raise
     run.usages.append(response.usage)
     run.said = response.message.content or run.said
+    run.partial = response.message  # whatever stops the request before it is in the history must keep it
     await run.move(AgentPhase.READY)
+    run.partial = None
     await run.append(response.message, output.timing(), response.usage)
     calls = response.message.tool_calls
     await each(run.hooks.after_model, run.context, response)

@@ -40,6 +40,7 @@ class RepeatGuard:
     def begin(self) -> None:
         """There is a new input: what was done for the one before may be asked for again."""
         self._counts.clear()
+        self.exhausted = None
 
 
 def _key(call: ToolCall) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic_ns
@@ -149,6 +150,7 @@ class Run:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
         if not self.cancel_requested and self.producer is not None and not (self.decided or self.channel.finished):
             self.cancel_requested = True
+            self.waitbook.abandon_all()  # an answer that is accepted from here on would be lost
             if self.phase.current is not AgentPhase.CREATED:
                 self.producer.cancel()
 
@@ -157,11 +159,12 @@ class Run:
         home = self.home
         if home is None or self.lost:
             return False
+        can_stop = not (self.decided or self.phase.ended)  # asked first: the loop may be done with it before we go on
         if after_turn:
             self.stop_after_turn = True
         else:  # also one that has its outcome: it may hang in what an extension does about it
-            home.call_soon_threadsafe(self.cancel)
-        return not self.phase.ended
+            self.call_home(self.cancel)
+        return can_stop
 
     def check_wanted(self) -> None:
         """CancelledError when the request was stopped or broken off, and a hook or the model swallowed that."""
@@ -172,6 +175,7 @@ class Run:
         """Let the request fail with ``error``, wherever it is."""
         if self.producer is not None and not (self.decided or self.broken or self.phase.ended):
             self.broken = error
+            self.waitbook.abandon_all(error)
             self.producer.cancel()
 
     def strike(self) -> None:
@@ -225,7 +229,7 @@ class Run:
         if event.type is not AgentEventType.CUSTOM:
             await self._compaction_phase(event)
         event.phase = self.phase.current
-        if self.channel.send(event):
+        if self.channel.send(event) and not self.phase.ended:  # the end of a request waits for no consumer
             await self.channel.drained()
 
     @property
@@ -250,11 +254,19 @@ class Run:
         home = self.home
         return self.pid != os.getpid() or (home is not None and home.is_closed())
 
-    def show_soon(self, event: AgentEvent) -> None:
-        """Show an event from any thread; what comes when that loop is closed is shown to nobody."""
+    def call_home(self, work: Callable[..., object], *given: object) -> None:
+        """Call ``work`` on the event loop of the request, from any thread; when that is closed, never."""
         home = self.home
-        if home is not None and not home.is_closed():
-            home.call_soon_threadsafe(self._show_stamped, event)
+        if home is not None:
+            with suppress(RuntimeError):
+                home.call_soon_threadsafe(work, *given)
+
+    def show_soon(self, event: AgentEvent) -> None:
+        """Show an event from any thread: at once on the request's own loop, and never when that is closed."""
+        if asyncio._get_running_loop() is self.home:
+            self._show_stamped(event)
+        else:
+            self.call_home(self._show_stamped, event)
 
     def _show_stamped(self, event: AgentEvent) -> None:
         event.phase = self.phase.current

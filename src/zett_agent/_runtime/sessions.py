@@ -38,14 +38,20 @@ class Sessions:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The active requests."""
+        """The requests that have a session, those that can never end included."""
         return tuple(self._runs.values())
+
+    @property
+    def active(self) -> tuple[Run, ...]:
+        """The requests that run."""
+        return tuple(run for run in self.runs if not run.lost)
 
     def is_busy(self, session_id: str) -> bool:
         """True while the session has a request; ValueError for a blank id."""
         if not isinstance(session_id, str) or not session_id.strip():
             raise ValueError("session_id must not be blank")
-        return session_id in self._runs
+        run = self._runs.get(session_id)
+        return run is not None and not run.lost
 
     def state(self, session_id: str) -> AgentState | None:
         """The state of the session's request, active or ended not long ago."""
@@ -53,8 +59,12 @@ class Sessions:
         return run.context.state if run is not None else self._states.get(session_id)
 
     def forget(self, session_id: str) -> None:
-        """Drop the state of an ended request."""
-        self._states.pop(session_id, None)
+        """Drop the state of an ended request; SessionBusyError while there is one that has not ended."""
+        run = self._runs.get(session_id)
+        if run is not None and not run.lost:
+            raise SessionBusyError(session_id, run.context.request_id)
+        with self._lock:
+            self._states.pop(session_id, None)
 
     def resolve(self, config: AgentRunConfig | None) -> AgentRunConfig:
         """``config`` with the default session where it names none."""
@@ -68,7 +78,7 @@ class Sessions:
         """Whom something from outside is for: ``config``, else the one active request, else the default session."""
         if config is not None:
             return config if config.session_id or self._default is None else self.resolve(config)
-        active = self.runs
+        active = self.active
         if len(active) > 1:
             raise AgentProtocolError("several requests are active; pass config= to say which is meant")
         return active[0].context.config if active else self._default
@@ -77,9 +87,9 @@ class Sessions:
         """The active request that is meant; None when the session has none, or another than ``request_id`` says."""
         route = self.route(config)
         run = self._runs.get(route.session_id or "") if route is not None else None
-        if run is None or route is None or route.request_id in (None, run.context.request_id):
-            return run
-        return None
+        if run is None or run.lost or route is None:
+            return None
+        return run if route.request_id in (None, run.context.request_id) else None
 
     def inbox(self, config: AgentRunConfig | None) -> Inbox | None:
         """The inbox of the request that ``config`` names."""
@@ -103,8 +113,8 @@ class Sessions:
             if self._runs.get(run.session_id) is not run:
                 return False
             del self._runs[run.session_id]
-        self._states[run.session_id] = run.context.state
-        self._states.move_to_end(run.session_id)
-        while len(self._states) > REMEMBERED_STATES:
-            self._states.popitem(last=False)
+            self._states[run.session_id] = run.context.state
+            self._states.move_to_end(run.session_id)
+            while len(self._states) > REMEMBERED_STATES:
+                self._states.popitem(last=False)
         return True

@@ -61,6 +61,7 @@ async def stop_tasks(tasks: Iterable[asyncio.Task[Any]], bound: float = STOP_BOU
 
     A cancel of the caller does not cut the wait short: it is raised once the tasks have ended or the bound has passed.
     """
+    tasks = tuple(tasks)
     for task in tasks:
         task.cancel()
     await join(tasks, bound)
@@ -68,6 +69,7 @@ async def stop_tasks(tasks: Iterable[asyncio.Task[Any]], bound: float = STOP_BOU
 
 async def join(tasks: Iterable[asyncio.Task[Any]], bound: float) -> None:
     """Wait for ``tasks`` to end, within ``bound`` seconds, even when the caller is cancelled meanwhile."""
+    tasks = tuple(tasks)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + bound
     cancelled: asyncio.CancelledError | None = None
@@ -78,6 +80,9 @@ async def join(tasks: Iterable[asyncio.Task[Any]], bound: float) -> None:
         except asyncio.CancelledError as error:
             cancelled = error
             pending = {task for task in pending if not task.done()}
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.exception()  # seen: whoever stops a task has the outcome already, and asyncio would log it
     name_late(pending, bound)
     if cancelled is not None:
         raise cancelled

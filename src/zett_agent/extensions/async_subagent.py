@@ -187,9 +187,9 @@ class AsyncSubAgentExtension(SubAgentExtension):
 
     async def close(self) -> None:
         """Cancel every running task of every session and wait for them; ``stop_bound`` bounds each wait."""
-        if self._waker is not None:
-            await self._waker.pause(self.stop_bound)  # nobody is woken to hear of what is cancelled here
         try:
+            if self._waker is not None:
+                await self._waker.pause(self.stop_bound)  # nobody is woken to hear of what is cancelled here
             await join(self._cancel(self._board.all_tasks()), self.stop_bound)
             await self._supervisor.stop(self.stop_bound)
         finally:

@@ -47,6 +47,8 @@ class InMemoryMessageAccumulator(AgentExtension):
         """Give the request what is remembered; SessionBusyError when another agent's request has the session."""
         session_id = context.session_id
         holder = self._holders.setdefault(session_id, context)
+        if holder.lost:
+            holder = self._holders[session_id] = context
         if holder is not context:
             raise SessionBusyError(session_id, holder.request_id)
         known = self._sessions.get(session_id)

@@ -100,7 +100,7 @@ def _tool_choice(choice: str | None) -> object:
 
 
 def _tool(tool: ToolDefinition | ServerToolDefinition, settings: ChatSettings) -> bytes:
-    """A definition is frozen all the way down, so nothing of it can have changed."""
+    """A definition is not changed once it is made, nor is the schema in it."""
     return wire_form(tool, settings, (), lambda: _json(_tool_value(tool)))
 
 
@@ -142,16 +142,16 @@ def _made_of(message: AnyMessage) -> tuple[object, ...]:
 
 
 def _collect(value: object, leaves: list[object]) -> None:
-    """Add the keys and values of every level of JSON, and where each level ends."""
+    """Add the keys and values of every level of JSON, and how much each level holds."""
     if isinstance(value, dict):
+        leaves += (dict, len(value))
         for key, item in value.items():
             leaves.append(key)
             _collect(item, leaves)
-        leaves.append(dict)
     elif isinstance(value, list):
+        leaves += (list, len(value))
         for item in value:
             _collect(item, leaves)
-        leaves.append(list)
     else:
         leaves.append(value)
 

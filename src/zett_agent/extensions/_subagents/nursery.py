@@ -63,15 +63,15 @@ class Nursery:
         """
         session_id, parent_id = new_uuid7(), context.session_id
         place = self._place_below(definition.name, context)
-        if in_turn:
-            await self._turns.wait(parent_id)
-        elif not self._turns.take(parent_id):
-            running = len(self._children(parent_id)) + self._turns.taken[parent_id]
-            raise ValueError(f"{running} subagents of this session run already, which is the most: wait for one to end")
         try:
-            agent = await self._create(definition, session_id, context)
+            await self._take_turn(parent_id, waits=in_turn)
+            try:
+                agent = await self._create(definition, session_id, context)
+            except BaseException:
+                self._turns.give_back(parent_id)
+                raise
         except BaseException:
-            self._turns.give_back(parent_id)
+            place.uncount()
             raise
         self._turns.use(parent_id)
         child = Child(session_id, parent_id, definition.name, place, agent)
@@ -79,6 +79,13 @@ class Nursery:
         for keeper in _keepers(agent.extensions):
             keeper.nursery.places[session_id] = place
         return child
+
+    async def _take_turn(self, parent_id: str, *, waits: bool) -> None:
+        if waits:
+            await self._turns.wait(parent_id)
+        elif not self._turns.take(parent_id):
+            running = len(self._children(parent_id)) + self._turns.taken[parent_id]
+            raise ValueError(f"{running} subagents of this session run already, which is the most: wait for one to end")
 
     async def close(self, child: Child) -> None:
         """Stop what the child left running, and forget it."""

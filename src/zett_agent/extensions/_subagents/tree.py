@@ -69,6 +69,11 @@ class Place:
             tally.count += 1
         return replace(self.unbounded(name, roster), deepest=deepest, bounds=bounds)
 
+    def uncount(self) -> None:
+        """The child was not started after all."""
+        for tally, _ in self.bounds:
+            tally.count -= 1
+
     def unbounded(self, name: str, roster: Roster) -> Place:
         """The place of a new child for which no bound holds, and that counts for nobody."""
         above = tuple(known for known in self.rosters if known is not roster)
