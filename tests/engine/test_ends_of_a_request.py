@@ -13,12 +13,12 @@ from zett_agent.agent import Agent
 from zett_agent.config import AgentRunConfig
 from zett_agent.context import AgentRunContext, ToolContext
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase
-from zett_agent.exceptions import AgentCancelledError, SessionBusyError
+from zett_agent.exceptions import AgentCancelledError, AgentProtocolError, InputRefusedError, SessionBusyError
 from zett_agent.extensions.ask_user import AskUserExtension
 from zett_agent.extensions.base import AgentExtension
-from zett_agent.extensions.events import PhaseTransitionEvent
+from zett_agent.extensions.events import InputReturnedEvent, InternalMessageEvent, PhaseTransitionEvent
 from zett_agent.extensions.memory import InMemoryMessageAccumulator
-from zett_agent.messages import ToolCall
+from zett_agent.messages import AgentMessage, ToolCall, UserMessage
 from zett_agent.testing import EventRecorder, ScriptedModel, call, error, text
 from zett_agent.waits import ExternalEvent
 
@@ -173,6 +173,7 @@ async def test_a_request_that_can_never_end_counts_for_nobody() -> None:
     assert not agent.pending and not agent.is_conflict("s") and agent.stop() is False
     other = await Agent.create(ScriptedModel("hello"), config=SESSION, extensions=[memory])
     assert (await other.run("hi")).content == "hello"
+    assert (await agent.run("again")).content in ("one", "two")
     assert agent.emit_external_event(ExternalEvent("steering_message", {"content": "x"})) == []
     await agent.aclose()
     await stream.aclose()
@@ -211,3 +212,54 @@ async def test_a_hook_behind_a_plain_decorator_is_a_hook() -> None:
 def test_ends_05_a_deadline_that_no_clock_can_count_is_refused() -> None:
     with pytest.raises(ValueError, match="deadline"):
         Agent(None, deadline=10**400)
+
+
+def test_a_stream_that_is_read_on_a_second_loop_says_so_and_is_stopped_where_it_began() -> None:
+    async def begin() -> tuple[Agent, Any]:
+        agent = await Agent.create(ScriptedModel("one"), config=SESSION)
+        stream = agent.stream("hi")
+        await anext(stream)
+        return agent, stream
+
+    async def read(stream: Any) -> None:
+        with pytest.raises(AgentProtocolError, match="on the event loop where its first event was asked for"):
+            await anext(stream)
+
+    async def settle() -> None:
+        await spin()
+
+    home = asyncio.new_event_loop()
+    agent, stream = home.run_until_complete(begin())
+    asyncio.run(read(stream))
+    assert agent.pending
+    home.run_until_complete(settle())
+    assert not agent.pending
+    assert agent.state.phase is AgentPhase.CANCELLED
+    home.close()
+
+
+async def test_what_is_said_in_a_context_whose_request_is_over_reaches_nobody() -> None:
+    kept: list[AgentRunContext] = []
+
+    class Keeping(AgentExtension):
+        heard = 0
+
+        async def before_run(self, context: AgentRunContext) -> None:
+            kept.append(context)
+
+        async def on_event(self, context: AgentRunContext, event: Any) -> None:
+            if isinstance(event, InputReturnedEvent):
+                self.heard += 1
+
+    keeping = Keeping()
+    agent = await Agent.create(ScriptedModel("one"), config=SESSION, extensions=[keeping])
+    await agent.run("hi")
+    context = kept[0]
+    event = AgentEvent(AgentEventType.CUSTOM, "s", name="late")
+    await context.emit(event)
+    context.emit_nowait(event)
+    await context.publish(InputReturnedEvent(()))
+    await context.append_message(UserMessage(content="late"))
+    assert keeping.heard == 0 and not context.lost
+    with pytest.raises(InputRefusedError):
+        await context.publish(InternalMessageEvent(AgentMessage(content="late")))

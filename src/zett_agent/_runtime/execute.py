@@ -29,8 +29,7 @@ def produce(run: Run, start: Start, store: SessionStore | None) -> None:
     """Start the asyncio task that executes ``start``; whoever calls this awaits ``finished`` before it ends."""
     unbegun = run.unbegun = partial(_replace_unbegun, run, start, store)
     run.producer = start_task(execute(run, start, store), f"zett request {run.context.request_id}")
-    if run.unbegun is not None:  # an eager task has begun by now
-        run.producer.add_done_callback(unbegun)
+    run.producer.add_done_callback(unbegun)
 
 
 async def finished(run: Run, start: Start, store: SessionStore | None) -> None:

@@ -136,10 +136,9 @@ class Run:
 
     def begin(self, producer: asyncio.Task[None] | None) -> None:
         """The request's asyncio task takes its first step; an eager one does so before anybody else has it."""
-        self.producer = producer
-        if producer is not None and self.unbegun is not None:
-            producer.remove_done_callback(self.unbegun)
-        self.unbegun = None
+        assert producer is not None and self.unbegun is not None, "only ``produce`` makes it"
+        producer.remove_done_callback(self.unbegun)
+        self.producer, self.unbegun = producer, None
 
     def part(self) -> None:
         """Let go of what refers to the request itself, so that nobody has to search for it to free it."""
@@ -156,9 +155,6 @@ class Run:
 
     def stop(self, *, after_turn: bool) -> bool:
         """Ask, from any thread, that the request ends; False when it has its outcome or can never have one."""
-        home = self.home
-        if home is None or self.lost:
-            return False
         can_stop = not (self.decided or self.phase.ended)  # asked first: the loop may be done with it before we go on
         if after_turn:
             self.stop_after_turn = True

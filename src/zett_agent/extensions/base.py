@@ -71,8 +71,7 @@ class AgentExtension:
 
     def detach(self, agent: ActivePort) -> None:
         """Forget an agent that does not use this instance any more; for the agent."""
-        if self._agents is not None:
-            self._agents.discard(agent)
+        (self._agents or WeakSet()).discard(agent)
 
     def request_started(self, context: AgentRunContext) -> None:
         """A request that uses this instance begins; for bookkeeping, must not fail."""

@@ -136,3 +136,18 @@ async def test_a_consumer_that_was_cancelled_and_has_not_run_since_is_in_nobodys
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert await channel.more() is not last
+
+
+def test_a_consumer_on_a_second_event_loop_is_refused_before_it_could_wait_for_ever() -> None:
+    async def ask(channel: Channel) -> None:
+        await asyncio.wait({asyncio.ensure_future(channel.more())}, timeout=0)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    async def refused(channel: Channel) -> None:
+        with pytest.raises(AgentProtocolError, match="on the event loop where its first event was asked for"):
+            await channel.more()
+
+    channel = Channel()
+    asyncio.run(ask(channel))
+    asyncio.run(refused(channel))

@@ -82,3 +82,29 @@ async def test_joining_tasks_that_have_ended_returns_at_once() -> None:
     await task
     await join([task], 60)
     await stop_tasks([])
+
+
+async def test_a_process_that_was_forked_has_none_of_the_tasks() -> None:
+    supervisor = Supervisor()
+    task = supervisor.spawn(forever(), name="of the parent")
+    supervisor._pid = -1  # as in a child of a fork: what runs is not here
+    await supervisor.stop()
+    assert not task.done()
+    await stop_tasks([task])
+
+
+async def test_cancel_04_the_error_of_a_stopped_task_is_seen() -> None:
+    async def fails_at_its_end() -> None:
+        try:
+            await forever()
+        finally:
+            raise ValueError("while it was stopped")
+
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    task = start_task(fails_at_its_end(), "failing")
+    await asyncio.sleep(0)
+    await stop_tasks(iter([task]))
+    del task
+    gc.collect()
+    assert told == []

@@ -292,3 +292,14 @@ def test_an_insertion_into_the_restored_part_is_known() -> None:
         assistant x
         user b
     """)
+
+
+def test_rule_1_what_is_taken_over_follows_after_the_results_of_open_calls() -> None:
+    transcript = Transcript([user(), calls("a")])
+    transcript.take_over([user("next")], {"b"})
+    assert [type(message).__name__ for message in transcript.view()][1:] == [
+        "AssistantMessage",
+        "ToolMessage",
+        "UserMessage",
+    ]
+    assert transcript.knows_call("a") and transcript.knows_call("b")

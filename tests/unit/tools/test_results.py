@@ -239,3 +239,8 @@ def test_core_39_a_cut_text_is_never_longer_than_its_limit_and_the_notice(text: 
     assert isinstance(cut, str)
     assert len(cut) <= max(len(text), limit + 110)
     assert (cut == text) is (len(text) <= limit)
+
+
+def test_core_39_a_part_that_is_cut_within_leaves_nothing_to_mention_behind_it() -> None:
+    kept = shorten([TextContent("a" * 30), IMAGE], 12)
+    assert isinstance(kept, list) and len(kept) == 2
