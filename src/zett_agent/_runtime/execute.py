@@ -39,8 +39,7 @@ async def finished(run: Run, start: Start, store: SessionStore | None) -> None:
         _leave_there(run)
         return
     _leave(run)
-    if producer is None or (producer.done() and run.phase.ended):
-        return
+    assert producer is not None, "this is the loop where it runs"
     try:
         await join([producer], CLOSE_BOUND)
     finally:
@@ -130,8 +129,7 @@ async def _outcome(run: Run, start: Start, store: SessionStore | None) -> BaseEx
 
 async def _failed(run: Run, raised: BaseException) -> BaseException:
     error = run.broken or request_failure(raised)
-    if not run.phase.ended:
-        await fail(run, error)
+    await fail(run, error)
     return error
 
 
