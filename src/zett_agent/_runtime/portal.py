@@ -18,7 +18,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Generic, TypeVar, cast
 
-from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task, stop_tasks
+from zett_agent._runtime.supervisor import STOP_BOUND, failure, join, start_task, stop_tasks
 
 T = TypeVar("T")
 _LOG = logging.getLogger("zett_agent")
@@ -312,11 +312,6 @@ def _run(loop: asyncio.AbstractEventLoop, done: Callable[[], bool]) -> None:
         # A SystemExit in a task stops the loop. Whoever awaits that task gets it; for all others the loop goes on.
         with suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
-
-
-def failure(task: asyncio.Task[Any]) -> BaseException | None:
-    """The error that ``task`` ended with, if it has ended and with one."""
-    return task.exception() if task.done() and not task.cancelled() else None
 
 
 def _refuse(wrong: bool, why: str) -> None:

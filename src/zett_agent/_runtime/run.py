@@ -21,7 +21,7 @@ from zett_agent._runtime.phase import PhaseMachine
 from zett_agent._runtime.repeats import RepeatGuard
 from zett_agent._runtime.supervisor import Supervisor
 from zett_agent._runtime.transcript import Transcript
-from zett_agent._runtime.waitbook import Ticket, Waitbook
+from zett_agent._runtime.waitbook import Ticket, Waitbook, running_loop
 from zett_agent.context import AgentRunContext
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase, ExtensionEvent
 from zett_agent.exceptions import AgentDeadlineError, AgentIterationLimitError, AgentProtocolError
@@ -259,7 +259,7 @@ class Run:
 
     def show_soon(self, event: AgentEvent) -> None:
         """Show an event from any thread: at once on the request's own loop, and never when that is closed."""
-        if asyncio._get_running_loop() is self.home:
+        if running_loop() is self.home:
             self._show_stamped(event)
         else:
             self.call_home(self._show_stamped, event)

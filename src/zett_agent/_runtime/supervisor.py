@@ -81,11 +81,15 @@ async def join(tasks: Iterable[asyncio.Task[Any]], bound: float) -> None:
             cancelled = error
             pending = {task for task in pending if not task.done()}
     for task in tasks:
-        if task.done() and not task.cancelled():
-            task.exception()  # seen: whoever stops a task has the outcome already, and asyncio would log it
+        failure(task)  # seen: whoever stops a task has the outcome already, and asyncio would log it
     name_late(pending, bound)
     if cancelled is not None:
         raise cancelled
+
+
+def failure(task: asyncio.Task[Any]) -> BaseException | None:
+    """The error that ``task`` ended with, if it has ended and with one; asyncio takes it for seen."""
+    return task.exception() if task.done() and not task.cancelled() else None
 
 
 def name_late(tasks: Iterable[asyncio.Task[Any]], bound: float) -> None:

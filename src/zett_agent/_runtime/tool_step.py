@@ -9,7 +9,7 @@ from zett_agent._runtime.call import Batch, CallRun, enter_running
 from zett_agent._runtime.faults import Interrupted, request_failure
 from zett_agent._runtime.repeats import RepeatGuard
 from zett_agent._runtime.run import Run
-from zett_agent._runtime.supervisor import STOP_BOUND, join, start_task, stop_tasks
+from zett_agent._runtime.supervisor import STOP_BOUND, failure, join, start_task, stop_tasks
 from zett_agent._runtime.transcript import failed_result
 from zett_agent.events import AgentEventType
 from zett_agent.exceptions import AgentIterationLimitError, AgentRepeatError
@@ -163,12 +163,12 @@ async def _run_batch(run: Run, calls: Sequence[ToolCall]) -> None:
         await stop_tasks(tasks)
         raise
     await _stop_siblings(batch, pipelines, tasks)
-    failures = [failure for task in tasks if task.done() and not task.cancelled() and (failure := task.exception())]
-    for failure in failures:
-        if isinstance(failure, Interrupted):
-            raise failure.interrupt
-    if failures:
-        raise failures[0]
+    errors = [error for task in tasks if (error := failure(task)) is not None]
+    for error in errors:
+        if isinstance(error, Interrupted):
+            raise error.interrupt
+    if errors:
+        raise errors[0]
     raise request_failure(asyncio.CancelledError())  # somebody else cancelled a call before its first step
 
 

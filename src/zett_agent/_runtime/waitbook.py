@@ -44,7 +44,7 @@ class Ticket:
 
     def wake(self, outcome: ExternalEvent | BaseException | None) -> None:
         """Deliver on the loop that waits, from whichever thread; RuntimeError when that loop is closed."""
-        if _running_loop() is self._loop:
+        if running_loop() is self._loop:
             self._deliver(outcome)
         else:
             self._loop.call_soon_threadsafe(self._deliver, outcome)
@@ -183,7 +183,8 @@ def _apart(payload: Mapping[str, Any]) -> dict[str, Any]:
         return dict(payload)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread, if one does."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
