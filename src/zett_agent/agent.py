@@ -323,7 +323,7 @@ class Agent:
             run.phase.move(AgentPhase.CANCELLED)
         tell(run.hooks.request_finished, run.context)
         if ended:
-            run.part()
+            run.let_go()
 
 
 async def drain(stream: AsyncIterator[AgentEvent]) -> AssistantMessage:

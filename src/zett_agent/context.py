@@ -291,10 +291,6 @@ class AgentRunContext(Injected):
         """Log what happened to a wait; for extensions that hold calls."""
         await self._port.record_wait(ticket)
 
-    def part(self, usages: Sequence[ModelUsage]) -> None:
-        """For the runtime: the request is over, and what is said in it from now on reaches nobody."""
-        self._port = _Over(usages)
-
     def pending_waits(self) -> tuple[Wait, ...]:
         """The questions of this request that are open."""
         return self.waitbook.pending()
@@ -306,6 +302,11 @@ def _check_given(message: AnyMessage) -> None:
     for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
         if not is_flat_json(call.arguments):
             json_object(call.arguments, field_name=f"arguments of call {call.id!r}")
+
+
+def end_context(context: AgentRunContext, usages: Sequence[ModelUsage]) -> None:
+    """For the runtime: the request is over, and what is said in it from now on reaches nobody."""
+    context._port = _Over(usages)
 
 
 def _head_first(

@@ -22,7 +22,7 @@ from zett_agent._runtime.repeats import RepeatGuard
 from zett_agent._runtime.supervisor import Supervisor
 from zett_agent._runtime.transcript import Transcript
 from zett_agent._runtime.waitbook import Ticket, Waitbook, running_loop
-from zett_agent.context import AgentRunContext
+from zett_agent.context import AgentRunContext, end_context
 from zett_agent.events import AgentEvent, AgentEventType, AgentPhase, ExtensionEvent
 from zett_agent.exceptions import AgentDeadlineError, AgentIterationLimitError, AgentProtocolError
 from zett_agent.extensions.events import MessageAppendedEvent, MessageTiming, PhaseTransitionEvent
@@ -140,10 +140,10 @@ class Run:
         producer.remove_done_callback(self.unbegun)
         self.producer, self.unbegun = producer, None
 
-    def part(self) -> None:
-        """Let go of what refers to the request itself, so that nobody has to search for it to free it."""
+    def let_go(self) -> None:
+        """Drop what refers to the request itself, so that nobody has to search for it to free it."""
         self.producer = self.released = None
-        self.context.part(self.usages)
+        end_context(self.context, self.usages)
 
     def cancel(self) -> None:
         """Stop the request now; the only place that cancels its producer, and it does so once."""
