@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,3 +226,10 @@ def test_a_peer_that_could_not_be_measured_has_dashes_and_stops_nobody() -> None
 def test_the_last_line_of_an_error_is_its_reason() -> None:
     assert peers.last_line("Traceback\n\nValueError: no\n\n") == "ValueError: no"
     assert peers.last_line("") == "no reason given"
+
+
+def test_a_session_that_waits_in_memory_is_within_its_budget() -> None:
+    """Bytes, not time: the same on every machine. In a process of its own, since a tracer keeps frames alive."""
+    code = "import asyncio; from bench.workloads import waiting_session_bytes as w; print(asyncio.run(w(200)) / 1024)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE.parent)
+    assert 5 < float(done.stdout) <= 12, "KiB; see design 001 and docs/performance.md"
