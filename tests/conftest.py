@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -18,6 +19,11 @@ from tests.loops import LOOPS, every_new_loop, missing, unfit
 
 REAL_SECONDS = 90
 REAL = Path(__file__).parent / "real"
+
+# A job in the background begins with signals ignored, and so would the processes that tests start and interrupt.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
 
 # A machine's keys and proxies must not change what a test does.
 for _name in list(os.environ):
