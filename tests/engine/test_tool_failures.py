@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.engine.conftest import Leap
-from tests.engine.scenario import add, lines, named, scene, spin
+from tests.engine.scenario import Outcome, add, lines, named, scene, spin
+from tests.engine.virtual_time import in_virtual_time
 from zett_agent._runtime.call import TIMEOUT_GRACE
 from zett_agent.context import AgentRunContext, ToolContext
 from zett_agent.exceptions import ToolRejectedError, ToolTimeoutError
@@ -120,30 +121,34 @@ async def test_loop_03_a_timeout_is_a_failed_result_and_the_request_goes_on() ->
     assert ended == ["slow"]
 
 
-async def test_loop_03_a_sync_tool_that_sleeps_blocks_nobody_and_its_late_result_is_dropped() -> None:
-    release, beats = threading.Event(), 0
+def test_loop_03_a_sync_tool_that_sleeps_blocks_nobody_and_its_late_result_is_dropped() -> None:
+    release, entered, beats = threading.Event(), threading.Event(), 0
 
     def sleep() -> str:
+        entered.set()
         release.wait(20)
         return "late"
 
     async def beat() -> None:
         nonlocal beats
-        while True:
+        while beats < 6 or not entered.is_set():  # the time stands while the loop has something to do
             beats += 1
             await asyncio.sleep(0)
 
-    heart = asyncio.create_task(beat())
-    stage = await scene([call("sleep")], "done", tools=[named("sleep", sleep, timeout=0.01)])
-    outcome = await stage.play()
-    assert not release.is_set()
-    assert beats > 5
-    release.set()
-    heart.cancel()
-    with suppress(asyncio.CancelledError):
+    async def main() -> Outcome:
+        heart = asyncio.create_task(beat())
+        stage = await scene([call("sleep")], "done", tools=[named("sleep", sleep, timeout=30)])
+        outcome = await stage.play()
         await heart
-    assert "did not end within 0.01 seconds" in outcome.story[2]
-    assert "late" not in str(outcome.messages)
+        return outcome
+
+    try:
+        outcome, seconds = in_virtual_time(main)
+        assert beats > 5 and not release.is_set() and seconds == 30
+        assert "did not end within 30 seconds" in outcome.story[2]
+        assert "late" not in str(outcome.messages)
+    finally:
+        release.set()
 
 
 async def test_loop_03_the_process_does_not_wait_for_an_abandoned_thread() -> None:
